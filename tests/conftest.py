@@ -28,11 +28,10 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
 # Files that one worker takes one after the other, so that what they share is started once: a process
-# with a JVM beside the tests, Dagster's UI, emulators of Google's services, runs that are killed.
+# with a JVM beside the tests and Dagster's UI, emulators of Google's services, runs that are killed.
 TOGETHER = (
-    ("tests/location/",),
+    ("tests/location/", "tests/ui/"),
     ("load/test_crashes.py", "load/test_resume.py", "operations/test_two_runs.py"),
-    ("tests/ui/",),
     ("integration/bigquery/", "integration/permissions/"),
 )
 # They take longest and come first, in this order; then these, all others as they come, units last.

@@ -16,19 +16,14 @@ from pyspark.sql import SparkSession
 from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from tests.location.contracts import PASSWORD, USER, write_contracts
-from tests.location.kept_process import KeptProcess
+from tests.location.kept_process import KEPT
 
 ROOT = Path(__file__).parents[2]
 ALONE = "MIRRORLAKE_TEST_ALONE"
-KEPT = KeptProcess()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "alone: runs in another process, with a Spark of its own")
-
-
-def pytest_unconfigure() -> None:
-    KEPT.end()
 
 
 @pytest.hookimpl(tryfirst=True)

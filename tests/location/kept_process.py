@@ -8,6 +8,7 @@ Spark session ends with its order, as it would with a process: the next one may 
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
@@ -27,12 +28,14 @@ from mirrorlake.destinations.iceberg.spark import session as spark
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from tests.location import run_steps
 from tests.support.unflushed import write_unflushed
+from tests.ui import mirror
 
 ROOT = Path(__file__).parents[2]
 ORDERS: dict[str, Callable[..., Any]] = {
     "mirrorlake": lambda *_: mirrorlake(),
     "pytest": lambda *arguments: pytest.main(list(arguments)),
     "steps": run_steps.main,
+    "chains": mirror.main,
 }
 
 
@@ -41,6 +44,7 @@ class KeptProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        atexit.register(self.end)
 
     def run(
         self, what: str, *arguments: object, environment: Mapping[str, str] = os.environ
@@ -67,6 +71,9 @@ class KeptProcess:
     def end(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.communicate(timeout=60)
+
+
+KEPT = KeptProcess()
 
 
 @contextmanager

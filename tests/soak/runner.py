@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mirrorlake.cli.main import cli
-from mirrorlake.config import TableContract, load_config
+from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import MirrorlakeError
@@ -39,18 +39,44 @@ from mirrorlake.proof.comparing import load_proof
 from mirrorlake.workspace import Workspace
 from tests.support.unflushed import MARK, write_unflushed
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 UNEXPECTED = 70
 _kept: list[Any] = []
+
+
+class SharedSpark(LazySpark):
+    """A session in a JVM that another process started, and ends."""
+
+    def __init__(self, config: Config, port: int, secret: str) -> None:
+        super().__init__(config.spark, Lake(config.lake))
+        os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+
+    def _start(self) -> SparkSession:
+        from pyspark import SparkConf, SparkContext
+        from pyspark.sql import SparkSession
+
+        SparkContext._ensure_initialized()
+        java: Any = SparkContext._jvm
+        there = java.org.apache.spark.SparkContext.getOrCreate()
+        conf = SparkConf(_jconf=there.getConf())
+        return SparkSession(SparkContext(jsc=java.JavaSparkContext(there), conf=conf))
+
+    def stop(self, seconds: float = 30) -> None:
+        """The JVM is the other's."""
 
 
 def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     """What a child does."""
     _set(order)
-    if order["act"] == "command":
-        cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
-        return
     if spark is not None and spark.started:
         _take_own_session(spark)
+    if order["act"] == "command":
+        if order["spark"] and spark is not None:
+            _have_commands_use(spark)
+        cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
+        return
     config = load_config(Path(order["config"]))
     workspace = Workspace.open(config, spark=spark)
     if order["act"] == "tenants":
@@ -114,6 +140,15 @@ def _take_own_session(spark: LazySpark) -> None:
     spark._starting.set_result(own)
 
 
+def _have_commands_use(spark: LazySpark) -> None:
+    first = Workspace.open
+
+    def opened(config: Config, run_id: str | None = None, given: LazySpark | None = None) -> Any:
+        return first(config, run_id, given or spark)
+
+    Workspace.open = opened  # type: ignore[method-assign]
+
+
 def child(order: dict[str, Any], spark: LazySpark | None) -> int:
     """Run an order; its exit code."""
     try:
@@ -140,7 +175,10 @@ def main() -> None:
     for order in orders(running):
         if order["spark"] and spark is None:
             config = load_config(Path(order["config"]))
-            spark = LazySpark(config.spark, Lake(config.lake))
+            if there := order.get("gateway"):
+                spark = SharedSpark(config, *there)
+            else:
+                spark = LazySpark(config.spark, Lake(config.lake))
             spark.get()
         if order["act"] == "warm":
             tell(number=order["number"], pid=os.getpid())

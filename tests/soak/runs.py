@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,13 @@ class Run:
 class Runner:
     """A `runner` process; made again when it, or its JVM, was killed.
 
-    ``folder`` is its own: the children's answers and what they print.
+    ``folder`` is its own: the children's answers and what they print. ``gateway`` gives the port and
+    the secret of a JVM that is there already; without one the runner starts its own.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, gateway: Callable[[], tuple[int, str]] | None = None) -> None:
         self.folder = folder
+        self._gateway = gateway
         folder.mkdir(parents=True, exist_ok=True)
         self.starts = 0
         self._number = 0
@@ -162,6 +165,8 @@ class Runner:
         answer = self.folder / f"answer-{self._number}"
         fields: dict[str, Any] = {**asdict(order), "config": str(order.config)}
         fields |= {"number": self._number, "answer": str(answer)}
+        if order.spark and self._gateway is not None:
+            fields["gateway"] = self._gateway()
         assert process.stdin is not None
         process.stdin.write(json.dumps(fields) + "\n")
         process.stdin.flush()

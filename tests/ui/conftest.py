@@ -56,9 +56,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """The browser first: without one nothing else needs to start."""
-    with running_place(tmp_path_factory.mktemp("ui")) as place:
+def place(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Place]:
+    """The browser first: without one nothing else needs to start. What needs the daemon is `full`."""
+    daemon = pytestconfig.getoption("-m") != "not full"
+    with running_place(tmp_path_factory.mktemp("ui"), daemon=daemon) as place:
         yield place
 
 

@@ -25,6 +25,7 @@ from demo.embedded import HOST
 from demo.mariadb import MariaDB
 from demo.nyc import NYC_TABLES, read_nyc
 from demo.shop import create_shop
+from tests.location.kept_process import KEPT
 from tests.support.command import COMMAND
 
 ROOT = Path(__file__).parents[2]
@@ -147,11 +148,12 @@ def _kept_port() -> int:
 
 
 @contextmanager
-def running_place(folder: Path, many: int = 0) -> Iterator[Place]:
+def running_place(folder: Path, many: int = 0, *, daemon: bool = True) -> Iterator[Place]:
     """The sources, mirrored through Dagster, and the UI over them; all of it ends with the block.
 
     Args:
         many: the tables of a third source; then the command line mirrors all of them.
+        daemon: Dagster's daemon too, which launches backfills and looks at sensors.
     """
     with MariaDB.start(folder / "mysql") as server:
         server.create_user(USER, PASSWORD)
@@ -160,11 +162,14 @@ def running_place(folder: Path, many: int = 0) -> Iterator[Place]:
         _fill_sources(server)
         _fill_many(server, many)
         # The server starts while the runs that it will show are made.
-        with _dagster(place):
+        with _dagster(place, daemon):
             if many:
                 _run(place, *COMMAND, "sync", "--config", str(place.folder / "mirrorlake.yaml"))
             else:
-                _run(place, sys.executable, "-m", "tests.ui.mirror", *DAYS)
+                # The pages of the flights are the backfill's, which the daemon launches.
+                sources = TABLES if daemon else ["shop"]
+                code, said = KEPT.run("chains", *DAYS, *sources, environment=place.environment)
+                assert code == 0, said[-6000:]
             _wait_for_location(place)
             yield place
 
@@ -241,7 +246,6 @@ def _fill_many(server: MariaDB, many: int) -> None:
 
 
 def _run(place: Place, *command: str) -> None:
-    """Every table's chain, as the runs of a week leave it, or one sync."""
     ran = subprocess.run(
         command, cwd=ROOT, env=place.environment, capture_output=True, text=True, check=False
     )
@@ -249,9 +253,11 @@ def _run(place: Place, *command: str) -> None:
 
 
 @contextmanager
-def _dagster(place: Place) -> Iterator[None]:
-    """``dagster dev`` in a session of its own, ended with everything it started."""
-    command = [sys.executable, "-m", "dagster", "dev", "-w", str(ROOT / "workspace.yaml")]
+def _dagster(place: Place, daemon: bool) -> Iterator[None]:
+    """``dagster dev``, or its web server alone, in a session of its own, ended with everything it
+    started."""
+    program = ["dagster", "dev"] if daemon else ["dagster_webserver"]
+    command = [sys.executable, "-m", *program, "-w", str(ROOT / "workspace.yaml")]
     command += ["-h", HOST, "-p", str(place.port)]
     # By itself `dagster dev` leaves its daemon and webserver behind when it is killed.
     with running(command, place.environment, place.folder / "dagster.log"):

@@ -163,6 +163,7 @@ def test_it_is_read_without_a_script(browser: Browser, report: Path) -> None:
     context.close()
 
 
+@pytest.mark.full
 def test_a_picture_for_the_documents(browser: Browser, report: Path, tmp_path: Path) -> None:
     wanted = os.environ.get("MIRRORLAKE_KEEP_SCREENSHOTS") == "1"
     path = (ROOT / "docs" / "images" if wanted else tmp_path) / "report.png"

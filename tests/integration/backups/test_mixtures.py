@@ -151,6 +151,7 @@ def assert_healed(parts: Parts, ages: tuple[str, str, str]) -> list[str]:
     return steps
 
 
+@pytest.mark.full
 def test_mixtures_of_ages(parts: Parts) -> None:
     for ages, steps in OFTEN.items():
         assert assert_healed(parts, ages) == steps, ages

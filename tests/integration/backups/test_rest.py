@@ -63,6 +63,7 @@ def served(raw_project: RawProject, new_server: NewServer, sql: Sql) -> RawProje
     return project
 
 
+@pytest.mark.full
 def test_lost_with_its_server_and_put_back(
     served: RawProject, new_server: NewServer, tmp_path: Path, sql: Sql
 ) -> None:
@@ -84,6 +85,7 @@ def test_lost_with_its_server_and_put_back(
     assert served.load() == 6
 
 
+@pytest.mark.full
 def test_a_lost_ledger_is_told_from_a_new_project(served: RawProject, sql: Sql) -> None:
     """By the names that the server lists: no database names the tables here."""
     rows = served.rows("t", "raw")

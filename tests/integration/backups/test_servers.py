@@ -104,6 +104,7 @@ def test_from_a_bucket_to_a_bucket_and_to_a_folder(
         assert other.load() == 5
 
 
+@pytest.mark.full
 def test_two_copies_of_a_project_over_one_bucket(
     place: Place, sql: Sql, raw_project: RawProject
 ) -> None:

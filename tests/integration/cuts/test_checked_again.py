@@ -250,6 +250,7 @@ def test_what_was_not_proved_is_not_compared(
     assert verdicts(shop, cut) == AS_PROVED | {"orders clean": "not compared"}
 
 
+@pytest.mark.full
 def test_a_table_that_differed_then_still_does(
     sql: Sql, shop: Workspace, command: Callable[..., Result]
 ) -> None:
@@ -262,6 +263,7 @@ def test_a_table_that_differed_then_still_does(
     assert Cuts(shop.ledger).all("s")[-1] == cut
 
 
+@pytest.mark.full
 def test_a_head_that_was_set_back_is_not_what_the_next_cut_has(sql: Sql, shop: Workspace) -> None:
     """Main of one table after all were shown together: the cut has what MySQL has, of all."""
     before = version(shop, make_cut(shop, "s", CutTerms(), said).cut, "orders")[1]
@@ -276,6 +278,7 @@ def test_a_head_that_was_set_back_is_not_what_the_next_cut_has(sql: Sql, shop: W
     assert verdicts(shop, cut) == AS_PROVED
 
 
+@pytest.mark.full
 def test_clones_that_show_something_else_are_found_and_the_next_cut_shows_itself(
     sql: Sql, shop: Workspace, command: Callable[..., Result]
 ) -> None:

@@ -77,7 +77,7 @@ def test_the_newest_cut_is_shown_to_every_engine_and_moves(
 ) -> None:
     spark, shown = place.spark.get(), []
     with transfers(server, database):
-        for _ in range(3):
+        for _ in range(2):
             made = make_cut(bank, "s", CutTerms(keep=timedelta(0)), said)
             assert (made.not_shown, made.shown and made.shown.together) == (None, True)
             shown.append(made.cut)

@@ -354,6 +354,7 @@ def test_commands_keep_a_lake_of_a_rest_catalog(
     assert tuple(row.values()) == sql("SELECT COUNT(*), SUM(a) FROM t")[0]
 
 
+@pytest.mark.full
 def test_it_says_which_lake_it_is_of(
     opened: Callable[[], Workspace],
     config_path: Path,

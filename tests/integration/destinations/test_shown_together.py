@@ -89,7 +89,9 @@ def postgres() -> Iterator[str]:
         yield f"postgresql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{server.port}/postgres"
 
 
-@pytest.fixture(params=["sqlite", "postgres", "rest together", "rest"])
+@pytest.fixture(
+    params=["sqlite", "postgres", "rest together", pytest.param("rest", marks=pytest.mark.full)]
+)
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
     warehouse = str(tmp_path / "läke")
     if request.param == "sqlite":
@@ -250,7 +252,9 @@ def test_columns_take_their_names_in_the_same_step(shop: Shop) -> None:
 # --- answers that are lost ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [500, 502, 504, NO_ANSWER])
+@pytest.mark.parametrize(
+    "status", [500, *(pytest.param(s, marks=pytest.mark.full) for s in (502, 504)), NO_ANSWER]
+)
 @pytest.mark.parametrize("shop", ["rest together"], indirect=True)
 def test_an_answer_that_is_lost_is_looked_for(shop: Shop, status: int) -> None:
     assert shop.server is not None

@@ -80,14 +80,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("url", servers, indirect=True)
 
 
+@pytest.fixture(scope="module")
+def made(postgres: Postgres) -> str:
+    """A database with a ledger: a copy of it takes a fifth of the time that making one does."""
+    postgres.put_database("made")
+    Ledger(postgres.url("made"))
+    return "made"
+
+
 @pytest.fixture
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database of the test's own."""
     name = f"ledger_{uuid.uuid4().hex[:10]}"
     if request.param == "postgres":
         postgres: Postgres = request.getfixturevalue("postgres")
-        with postgres.admin() as admin:
-            admin.execute(f"CREATE DATABASE {name}")
+        made = "ledger" in request.fixturenames
+        postgres.put_database(name, request.getfixturevalue("made") if made else "template0")
         yield postgres.url(name)
         with postgres.admin() as admin:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

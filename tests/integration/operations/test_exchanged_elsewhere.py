@@ -46,6 +46,7 @@ def shown(tenants: Tenants) -> set[str]:
     return {"mail", "note"} & rows[0].keys()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
 def test_what_one_tenant_exchanged_is_held_out_for_all(tenants: Tenants, clean: str) -> None:
     tenants.contract["clean"] = clean

@@ -200,7 +200,7 @@ def test_a_table_that_got_other_rows_is_read_again_as_a_whole(
 @pytest.mark.parametrize(
     "ddl",
     [
-        ("ALTER TABLE t DROP PARTITION p0",),
+        pytest.param(("ALTER TABLE t DROP PARTITION p0",), marks=pytest.mark.full),
         pytest.param(("ALTER TABLE t TRUNCATE PARTITION p0",), marks=pytest.mark.full),
         (
             "INSERT INTO u VALUES (7, 'of u')",
@@ -255,6 +255,7 @@ def test_a_prepared_transaction_that_ends_later(
     assert kinds(workspace, "t") == ["initial", "log", "initial", "log", "log"]
 
 
+@pytest.mark.full
 def test_a_large_transaction_is_loaded_as_a_whole(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

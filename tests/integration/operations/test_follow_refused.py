@@ -141,6 +141,7 @@ def test_a_session_that_logs_otherwise_has_its_table_read_again(
         sql("UPDATE t SET data = '{\"x\": 1}' WHERE id = 1")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("deletes", [pytest.param("flag", marks=pytest.mark.full), "ignore"])
 def test_rows_that_went_unseen_stay_until_a_repair_where_deleted_ones_are_kept(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, deletes: str

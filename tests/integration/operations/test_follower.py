@@ -130,6 +130,7 @@ def test_changes_arrive_while_it_runs(
     assert {one.window for one in found.values()} == {"unchanged"}
 
 
+@pytest.mark.full
 def test_a_table_that_is_altered_or_added_is_read_while_others_go_on(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -258,6 +258,7 @@ def test_a_column_whose_metadata_is_gone_too_is_filled_by_the_next_fold(
     assert made.load("copied", "clean").scan().to_arrow()["v"].null_count == 0
 
 
+@pytest.mark.full
 def test_a_table_that_was_renamed_stops_no_upkeep_and_loses_no_file(
     world: Callable[..., World],
 ) -> None:

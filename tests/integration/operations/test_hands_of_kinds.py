@@ -66,9 +66,7 @@ REFUSED = {
 }
 """What only a person can put right."""
 QUICK = {
-    ("landing deduped", column_dropped),
     ("model model", column_dropped),
-    ("model model", old_lake),
     ("tenants deduped", row_deleted),
 }
 """Those of `make test`; every one is in `make test-full`."""

@@ -40,6 +40,7 @@ def place(place: Place, catalog: RestCatalogServer) -> Iterator[Place]:
         yield behind
 
 
+@pytest.mark.full
 def test_a_sync_shows_all_in_one_request(
     server: EmbeddedServer, database: str, place: Place, bank: Workspace, catalog: RestCatalogServer
 ) -> None:

@@ -480,6 +480,7 @@ def test_a_tenant_that_cant_be_kept_stops_no_other(tenants: Tenants) -> None:
         assert known["s", tenants.name("keyless")].error is None
 
 
+@pytest.mark.full
 def test_a_tenant_of_which_some_columns_are_hidden_fails_alone(
     tenants: Tenants, server: EmbeddedServer
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_hold_stops_a_sync_and_is_no_failure(tenants: Tenants) -> None:
     assert words.partition(" (")[0] in str(failed.exception)
 
 
+@pytest.mark.full
 def test_a_hold_of_one_source_leaves_the_others(tenants: Tenants) -> None:
     tenants.others["other"] = 1  # nothing listens there: a held source is not even reached
     tenants.make("a", COLUMNS, *ROWS)

@@ -25,7 +25,16 @@ from tests.integration.other_copies.conftest import Check
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 Sql = Callable[..., Any]
-PROGRAM = [sys.executable, "-c", "from mirrorlake.cli.main import main; main()"]
+# Commands in a process of their own, one after the other: for each its exit code and both streams.
+PROGRAM = """
+import json, sys
+from click.testing import CliRunner
+from mirrorlake.cli.main import cli
+for arguments in json.load(sys.stdin):
+    done = CliRunner().invoke(cli, arguments)
+    code = getattr(done.exception, "exit_code", done.exit_code)
+    print(json.dumps([code, done.stdout, f"{done.stderr}{done.exception}"]))
+"""
 ROWS = [(1, "12.50", "é", "0000-00-00 00:00:00"), (2, None, "", "2024-01-31 12:00:00")]
 
 
@@ -129,16 +138,27 @@ def test_iceberg_by_its_files_and_by_a_catalog(
     for key, value in properties.items():
         monkeypatch.setenv(f"PYICEBERG_CATALOG__THEIRS__{key.upper()}", value)
     url = str(check.url)  # type: ignore[attr-defined]
-    for chosen in (("orders",), ()):
-        for place in ("iceberg://theirs/shop/orders", "iceberg://theirs/shop"):
-            arguments = ["check", *chosen, "--against", place, "--from", url, "--json"]
-            done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True)
-            assert done.returncode == 9, done.stderr
-            [one] = json.loads(done.stdout)["tables"]
-            assert [d["kind"] for d in one["differences"]] == ["zero_date_to_null"]
-    arguments = ["check", "orders", "--against", "iceberg://theirs/shop/none", "--from", url]
-    done = subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True)
-    assert (done.returncode, "has no table" in done.stderr) == (6, True)
+    places = ("iceberg://theirs/shop/orders", "iceberg://theirs/shop")
+    commands = [
+        ["check", *chosen, "--against", place, "--from", url, "--json"]
+        for chosen in (("orders",), ())
+        for place in places
+    ]
+    none = ["check", "orders", "--against", "iceberg://theirs/shop/none", "--from", url]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps([*commands, none]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *compared, missing = map(json.loads, done.stdout.splitlines())
+    for code, printed, said in compared:
+        assert code == 9, said
+        [one] = json.loads(printed)["tables"]
+        assert [d["kind"] for d in one["differences"]] == ["zero_date_to_null"]
+    assert len(compared) == 4
+    assert (missing[0], "has no table" in missing[2]) == (6, True)
 
 
 def test_delta(check: Check, orders: pa.Table, tmp_path: Path) -> None:

@@ -35,6 +35,14 @@ def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
     return on_both_servers
 
 
+SELDOM_ON_MYSQL8 = pytest.mark.parametrize(
+    "on_both_servers",
+    ["mariadb", pytest.param("mysql8", marks=pytest.mark.full)],
+    indirect=True,
+    scope="session",
+)
+
+
 def same(
     server: EmbeddedServer, batches: list[LogBatch], database: str, table: str, *key: str
 ) -> bool:
@@ -174,6 +182,7 @@ def large(server: EmbeddedServer, database: str, sql: Sql) -> StreamPosition:
     return start
 
 
+@SELDOM_ON_MYSQL8
 def test_a_large_transaction_comes_in_several_batches(
     server: EmbeddedServer, database: str, large: StreamPosition
 ) -> None:
@@ -195,6 +204,7 @@ def test_a_large_transaction_comes_in_several_batches(
     assert images(parts, "t").column("_row").to_pylist() == [*range(50_000), 0]
 
 
+@SELDOM_ON_MYSQL8
 def test_each_end_of_a_batch_is_a_place_to_begin(
     server: EmbeddedServer, database: str, large: StreamPosition
 ) -> None:
@@ -236,6 +246,7 @@ def test_reading_by_transactions_leaves_out_what_is_known(
         assert [row["id"] for row in rows] == [3]
 
 
+@SELDOM_ON_MYSQL8
 def test_following_gives_what_comes_later(server: EmbeddedServer, database: str, sql: Sql) -> None:
     start = log_end(server)
     sql("CREATE TABLE t (id INT PRIMARY KEY)")
