@@ -80,6 +80,8 @@ def mirror(
             {database: {"tables": tables}},
             bigquery=section,
             defaults={"verify": False, "publish": ["lake", "bigquery"]},
+            # What changed in a layer is to be loaded, and small ones are written again as a whole.
+            spark={"folds_from": 0},
         )
         return Workspace.open(load_config(path), spark=place.spark)
 
