@@ -114,7 +114,10 @@ def small_fold(
     keys = list(_keys(plan, before))
     stays = [not whole and key not in newest for key in keys]
     rows = pa.concat_tables([before.filter(pa.array(stays, pa.bool_())), came])
-    same = not whole and len(todo.loads) == 1 and _is_same(plan, before, keys, stays, came)
+    # Of several loads there is always a commit, as there is one where columns came: what reads a
+    # version takes its columns.
+    may_stay = not whole and len(todo.loads) == 1 and _has_columns_of_now(table)
+    same = may_stay and _is_same(plan, before, keys, stays, came)
     return SmallFold(held, rows, held.bytes, same)
 
 
@@ -128,6 +131,11 @@ def _has_plain_key(plan: ResolvedTable) -> bool:
         and not (plan.keeps_aliases or flags(plan) or unplaced_key(plan))
         and all(types[name] in _KEYS for name in plan.key)
     )
+
+
+def _has_columns_of_now(table: LakeTable) -> bool:
+    head = table.current_snapshot()
+    return head is not None and head.schema_id == table.metadata.current_schema_id
 
 
 def _files(table: LakeTable) -> int:
