@@ -17,12 +17,14 @@ from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from tests.location.contracts import PASSWORD, USER, write_contracts
 from tests.location.kept_process import KEPT
+from tests.support.dagster_storage import read_scripts_once
 
 ROOT = Path(__file__).parents[2]
 ALONE = "MIRRORLAKE_TEST_ALONE"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    read_scripts_once()
     config.addinivalue_line("markers", "alone: runs in another process, with a Spark of its own")
 
 

@@ -27,6 +27,7 @@ from mirrorlake.cli.main import main as mirrorlake
 from mirrorlake.destinations.iceberg.spark import session as spark
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from tests.location import run_steps
+from tests.support.dagster_storage import read_scripts_once
 from tests.support.unflushed import write_unflushed
 from tests.ui import mirror
 
@@ -117,6 +118,7 @@ def follow(order: dict[str, Any]) -> int:
 
 def main() -> None:
     write_unflushed()
+    read_scripts_once()
     assert hasattr(spark, "stop_gateway")
     spark.stop_gateway = lambda seconds: None  # the JVM stays
     for line in sys.stdin:

@@ -70,13 +70,11 @@ class SharedSpark(LazySpark):
 def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     """What a child does."""
     _set(order)
-    if spark is not None and spark.started:
-        _take_own_session(spark)
     if order["act"] == "command":
-        if order["spark"] and spark is not None:
-            _have_commands_use(spark)
         cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
         return
+    if spark is not None and spark.started:
+        _take_own_session(spark)
     config = load_config(Path(order["config"]))
     workspace = Workspace.open(config, spark=spark)
     if order["act"] == "tenants":
@@ -138,15 +136,6 @@ def _take_own_session(spark: LazySpark) -> None:
     own = spark.get().newSession()
     spark._starting = Future()
     spark._starting.set_result(own)
-
-
-def _have_commands_use(spark: LazySpark) -> None:
-    first = Workspace.open
-
-    def opened(config: Config, run_id: str | None = None, given: LazySpark | None = None) -> Any:
-        return first(config, run_id, given or spark)
-
-    Workspace.open = opened  # type: ignore[method-assign]
 
 
 def child(order: dict[str, Any], spark: LazySpark | None) -> int:

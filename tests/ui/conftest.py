@@ -49,8 +49,10 @@ def browser() -> Iterator[Browser]:
         pytest.skip(reason)
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        # Root has no user namespaces to build the sandbox with in most containers.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # Root has no user namespaces to build the sandbox with in most containers; a graphics card
+        # that software imitates takes longer than to draw without one.
+        arguments = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=path, args=arguments)
         yield browser
         browser.close()
 
