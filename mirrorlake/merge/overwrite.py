@@ -18,6 +18,7 @@ from mirrorlake.destinations.iceberg.spark.settings import activate
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.failpoints import failpoint
+from mirrorlake.merge.counted_rows import miscounts_marked
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.fold_plan import Todo
 from mirrorlake.merge.reshape import next_layer, next_names
@@ -49,6 +50,7 @@ def overwrite(
     from pyspark.sql import functions as f
 
     with (
+        miscounts_marked(workspace.ledger, plan),
         spark_errors(plan.name),
         workspace.spark.suited_to(todo.rows) as spark,
         counted(spark) as scan,

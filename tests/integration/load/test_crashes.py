@@ -40,6 +40,7 @@ from mirrorlake.failpoints import (
     OF_CLEAN_TENANTS,
     OF_CLONED_CUTS,
     OF_COPIED_FILES,
+    OF_COUNTS,
     OF_CUTS,
     OF_DELTAS,
     OF_EXPECTATIONS,
@@ -634,6 +635,7 @@ def test_every_failpoint_of_the_engine_is_listed() -> None:
         (
             *(*FAILPOINTS, *OF_CARRIED_ROWS, *OF_DELTAS, *OF_SNAPSHOTS, *OF_LANDINGS, *OF_REFOLDS),
             *OF_COPIED_FILES,
+            *OF_COUNTS,
             *OF_HIDING,
             *OF_SWAPS,
             *OF_TENANTS,
