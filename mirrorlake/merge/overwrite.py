@@ -47,14 +47,15 @@ def overwrite(
     It is written in files of moderate size, each of a range of keys of its own. One load's files
     are so already, as its chunks were: only rows of several loads are sorted.
     """
-    from pyspark.sql import functions as f
-
     with (
         miscounts_marked(workspace.ledger, plan),
         spark_errors(plan.name),
         workspace.spark.suited_to(todo.rows) as spark,
         counted(spark) as scan,
     ):
+        # Not before: another thread may be importing it (`import_pyspark`).
+        from pyspark.sql import functions as f
+
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         rows = changes.where(f"NOT {GONE}").drop(GONE)
         size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)
