@@ -25,6 +25,7 @@
     │   ├── CommitConflict another writer moved the table between our plan and our commit
     │   ├── CatalogFailed  the catalog's server failed, or can't be reached
     │   │   └── CommitUnknown  nobody said whether a commit was made
+    │   ├── RowsMiscounted a table without a key would have fewer rows than none
     │   ├── ReaderMissing  an engine that was to read a table is not installed here
     │   ├── BigQueryError  BigQuery or its bucket refused, failed, or can't be reached
     │   ├── RecordsError   a destination of records refused or failed, or raw lacks what they say
@@ -258,6 +259,11 @@ class BigQueryError(LakeError):
 class RecordsError(LakeError):
     """Records of a table could not be published. What a destination has is as it was, or is
     published again under the same ids; nothing was left out."""
+
+
+class RowsMiscounted(LakeError):
+    """Rows of a table without a key can't be counted by its log: it is read again as a whole.
+    Nothing of it was shown."""
 
 
 class LakeDamaged(LakeError):

@@ -35,6 +35,8 @@ FAILPOINTS = (
 )
 OF_DELTAS = ("copy.compared", "copy.indexed", "delta.found", "delta.proved")
 """On the way of a full copy that writes what changed, beside those of every load."""
+OF_COUNTS = ("fold.counted", "fold.shown")
+"""Where rows without a key were added to what a layer has: before and after main shows them."""
 OF_COPIED_FILES = ("fold.copied",)
 """Between the copies of a load's files and the commit that shows them in a layer."""
 OF_SMALL_FOLDS = ("fold.rewritten",)

@@ -189,6 +189,12 @@ class TableContract(Contract):
         return self.loads.by_log
 
     @property
+    def by_count(self) -> bool:
+        """Whether its rows have no key, and its server's log says of equal ones how many come and
+        go."""
+        return self.by_log and not self.key
+
+    @property
     def replaces_all(self) -> bool:
         """Whether the newest load leaves no row of those before it: a copy, and what MySQL deleted
         goes."""

@@ -204,7 +204,8 @@ def _namespaces(source: str, database: str, section: DatabaseSection) -> Namespa
 
 def _partition(table: TableSection, defaults: DefaultsConfig) -> PartitionSize:
     """The default size of a table's partitions. A copy is of a day, not of an hour."""
-    copies = defaults.partition == "hour" and not MODES[table.mode].by_windows
+    mode = MODES[table.mode]
+    copies = defaults.partition == "hour" and not (mode.by_windows or mode.by_log)
     return "day" if copies else defaults.partition
 
 

@@ -78,6 +78,7 @@ class Receipt:
             text; None where there are none. Rows of versions without the column have it.
         sessions: how many sessions read one state together, their snapshots shown to be one.
         most_changed: of a complete copy: whether most rows are others than the copy before had.
+        since: of a log's transactions: when (UTC, by their server) the first of them was committed.
     """
 
     rows: int
@@ -115,6 +116,7 @@ class Receipt:
     filled: dict[str, str] | None = None
     sessions: int = 1
     most_changed: bool = False
+    since: str | None = None
 
     @property
     def committed(self) -> int:

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Load
+from mirrorlake.merge.counted_rows import counted_rows
 from mirrorlake.merge.newest import key_originals, key_parts, newest_columns, raw_rows_sql
 from mirrorlake.merge.pruning import bounds_of, bounds_sql, may_prune
 from mirrorlake.merge.row_sql.conversions import spark_type
@@ -48,6 +49,8 @@ def read_changes(
             row among them is the same in every column has not changed, and is left out.
     """
     spark = workspace.spark.get()
+    if plan.contract.by_count:
+        return counted_rows(read_images(workspace, plan, layer, loads), layer)
     rows = _observed(spark, plan, [*loads, *known], workspace.lake)
     rows = _unknown(rows, known, plan) if known else _current(rows, plan, several=len(loads) > 1)
     if plan.entity is not None:
@@ -56,6 +59,17 @@ def read_changes(
     if plan.keeps_aliases:
         rows = rows.unionByName(_aliases(workspace, plan, rows))
     return _projected(spark, rows, plan, layer, workspace.config.privacy.hash_key)
+
+
+def read_images(
+    workspace: Workspace, plan: ResolvedTable, layer: Layer, loads: Sequence[Load]
+) -> DataFrame:
+    """All rows that these loads brought or took away, in the layer's columns, each with its load
+    and event."""
+    spark, hash_key = workspace.spark.get(), workspace.config.privacy.hash_key
+    rows = _observed(spark, plan, loads, workspace.lake)
+    kept = [name for name in (GONE, SEQ, EVENT) if name in rows.columns]
+    return _projected(spark, rows, plan, layer, hash_key, kept)
 
 
 def _current(
@@ -106,7 +120,7 @@ def _observed(
 ) -> DataFrame:
     """The raw rows of these loads, in the plan's columns, from every schema version's table."""
     tables = dict.fromkeys(load.raw_table for load in loads)
-    if not plan.key:
+    if not plan.key and not plan.contract.by_count:
         # Rows without a key can't be told apart over versions: the newest version holds them all.
         tables = {plan.raw.name: None}
     frames = [
@@ -204,10 +218,11 @@ def _projected(
     plan: ResolvedTable,
     layer: Layer,
     hash_key: SecretStr | None,
+    kept: Sequence[str] = (GONE,),
 ) -> DataFrame:
     if "hash" in plan.rules.values() and layer.name == "clean":
         register_hash(spark, hash_key)
     columns = layer.selects(originals=ORIGINAL in rows.columns)
     if layer.flags:
         columns.append(DELETED_AT)
-    return rows.selectExpr(*columns, GONE)
+    return rows.selectExpr(*columns, *kept)

@@ -35,7 +35,8 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.raw.raw_files import refuse_damaged
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.copied_load import copied_load
-from mirrorlake.merge.current_rows import read_changes
+from mirrorlake.merge.counted_rows import add_counted, miscounts_marked
+from mirrorlake.merge.current_rows import read_changes, read_images
 from mirrorlake.merge.fold_plan import LISTED, Todo, plan_fold
 from mirrorlake.merge.merge_changes import merge_changes
 from mirrorlake.merge.overwrite import (
@@ -104,13 +105,13 @@ def fold_layer(
             "table %s: a stalled fold wrote over %s: folded again", plan.name, layer.name
         )
         before = set()
-    todo = plan_fold(plan, set() if fresh else before, empty, workspace.ledger)
-    if todo.delta and not _shows_chain(workspace, plan, table, before):
+    todo = _plan(workspace, plan, set() if fresh else before, empty=empty)
+    builds = todo.delta or (plan.contract.by_count and not todo.again)
+    if builds and todo.held and not _shows_folded(workspace, plan, table, before):
         logger.warning(
-            "table %s: %s is not as it was folded: it is compared with the whole copy",
-            *(plan.name, layer.name),
+            "table %s: %s is not as it was folded: all of it is", *(plan.name, layer.name)
         )
-        todo = plan_fold(plan, set(), empty, workspace.ledger)
+        todo = _plan(workspace, plan, set(), empty=empty)
     if not todo.held:
         return ()
     at = head.snapshot_id if head else None
@@ -131,7 +132,7 @@ def fold_into_new(
         LakeError: the catalog or the storage failed; there is no layer, or it is folded.
         LeaseHeld: another run took the table over; this one writes nothing more.
     """
-    todo = plan_fold(plan, set(), True, workspace.ledger)
+    todo = _plan(workspace, plan, set(), empty=True)
     raw = workspace.lake.load(plan.raw) if len(todo.loads) == 1 else None
     if raw is None or plan.entity is not None:
         return None
@@ -145,6 +146,11 @@ def fold_into_new(
     apply = partial(_copy, workspace, layer, files, todo, _Target(layer.identifier.sql, None))
     _carry_out(workspace, plan, layer, todo, None, compared, apply, None, fresh=True)
     return tuple(seq for seq in todo.held if seq not in before)
+
+
+def _plan(workspace: Workspace, plan: ResolvedTable, folded: set[int], *, empty: bool) -> Todo:
+    with miscounts_marked(workspace.ledger, plan):
+        return plan_fold(plan, folded, empty, workspace.ledger)
 
 
 def _carry_out(
@@ -216,16 +222,20 @@ def _cost(
     return partial(workspace.ledger.record_cost, *parts)
 
 
-def _shows_chain(
+def _shows_folded(
     workspace: Workspace, plan: ResolvedTable, table: LakeTable, folded: set[int]
 ) -> bool:
-    """Whether a layer shows what was folded into it of a chain of copies: nobody wrote to it since,
-    or set it back. A copy's fold that wrote nothing can't be told from one that was undone."""
-    chain = chain_of(workspace.ledger.successful_loads(plan.name))
+    """Whether a layer shows what was folded into it of a chain of copies, or of a log's loads:
+    nobody wrote to it since, or set it back. A fold that wrote nothing can't be told from one that
+    was undone. Rows that are counted are not counted twice: no fold was shown and not recorded."""
+    loads = workspace.ledger.successful_loads(plan.name)
+    chain = chain_of(loads) if plan.contract.copies else loads
     committed = [load.seq for load in chain if load.seq in folded and load.snapshot_id is not None]
     with workspace.lake.translated(plan.name):
         through = folded_through(table)
-    return through is not None and through >= max(committed, default=0)
+    if through is None or through < max(committed, default=0):
+        return False
+    return plan.contract.copies or through <= max(folded, default=0)
 
 
 def _refuse_damaged(
@@ -310,17 +320,26 @@ def _apply(
         scan, version = stage_replaced(workspace, plan, layer, todo, retyped)
         staged.versions.append(version)
         return scan
-    if staged is None:
+    # A branch is shown only if main has not moved: rows that were counted by what main showed then
+    # are added to that, and to nothing else.
+    adds = plan.contract.by_count and not fresh and not todo.again
+    if staged is None and not adds:
         return _write(workspace, plan, layer, todo, _Target(layer.identifier.sql, at), fresh=fresh)
     lake, branch = workspace.lake, new_branch()
     drop_stale(lake, layer.identifier)
     start = lake.create_branch(layer.identifier, branch, at)
     target = _Target(branch_sql(layer.identifier, branch), start, branch)
     scan = _write(workspace, plan, layer, todo, target, fresh=fresh)
-    if lake.branches(layer.identifier)[branch] == start:  # nothing had changed
-        lake.drop_branch(layer.identifier, branch)
-    else:
+    changed = lake.branches(layer.identifier)[branch] != start
+    if changed and staged is not None:
         staged.versions.append(StagedVersion(layer.identifier, branch, at))
+        return scan
+    if changed:
+        failpoint("fold.counted")
+        workspace.check_lease()
+        lake.replace_main(layer.identifier, branch, at)
+        failpoint("fold.shown")
+    lake.drop_branch(layer.identifier, branch)
     return scan
 
 
@@ -333,7 +352,8 @@ def _write(
     *,
     fresh: bool,
 ) -> Scan:
-    whole = fresh or not plan.key or (todo.again and todo.repairs)
+    counts = plan.contract.by_count
+    whole = fresh or (todo.again and (counts or todo.repairs)) or not (plan.key or counts)
     # A MERGE compares every row with a copy's, to write only what changed: of few rows, writing
     # them all is a third of its work.
     copied = plan.contract.replaces_all and not todo.delta
@@ -356,12 +376,17 @@ def _write(
     table = workspace.lake.load(layer.identifier)
     there = most_rows(table) if table is not None else None
     with (
+        miscounts_marked(workspace.ledger, plan),
         spark_errors(plan.name),
         workspace.spark.suited_to(todo.rows + (LISTED if there is None else there)) as spark,
         counted(spark) as scan,
     ):
-        changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
-        merge_changes(workspace, plan, layer, changes, todo, target.sql)
+        if counts:
+            images = read_images(workspace, plan, layer, todo.loads)
+            add_counted(workspace, layer, images, todo, target.sql)
+        else:
+            changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
+            merge_changes(workspace, plan, layer, changes, todo, target.sql)
     flush_commits(workspace.lake.load(layer.identifier), target.at, target.branch)
     return scan
 

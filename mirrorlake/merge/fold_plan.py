@@ -6,8 +6,10 @@ What belongs here: deciding it, from the ledger alone. What doesn't: applying it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mirrorlake.errors import RowsMiscounted
 from mirrorlake.ledger import Ledger, Load
 from mirrorlake.table.chains import chain_of
 from mirrorlake.table.resolve import ResolvedTable
@@ -57,7 +59,11 @@ class Todo:
 
 
 def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger) -> Todo:
-    """What a layer that holds these loads (and has a snapshot, or none) needs."""
+    """What a layer that holds these loads (and has a snapshot, or none) needs.
+
+    Raises:
+        RowsMiscounted: rows without a key can't be counted by these loads.
+    """
     loads = ledger.successful_loads(plan.name)
     missing = [load for load in loads if load.seq not in folded]
     if not missing and not (empty and any(load.snapshot_id for load in loads)):
@@ -66,6 +72,8 @@ def plan_fold(plan: ResolvedTable, folded: set[int], empty: bool, ledger: Ledger
     repairs = any(load.window.kind == "repair" for load in missing)
     if plan.contract.copies:
         return _plan_copies(loads, folded, held, empty=empty)
+    if plan.contract.by_count:
+        return _plan_counts(_counted(loads), folded, held, empty=empty)
     late = bool(folded) and bool(missing) and missing[0].seq < max(folded)
     if empty or late or not folded or not plan.key:
         return Todo(tuple(loads), held, again=True, repairs=repairs)
@@ -91,6 +99,31 @@ def _plan_copies(
         return Todo((*chain[:1], *deltas), held)
     new = chain[seqs.index(newest) + 1 :]
     return Todo(tuple(load for load in new if load.snapshot_id is not None), held, delta=True)
+
+
+def _plan_counts(
+    loads: Sequence[Load], folded: set[int], held: tuple[int, ...], *, empty: bool
+) -> Todo:
+    """What a layer needs of a copy and what its log says since: all of it, or, where it holds the
+    beginning of it, the rest."""
+    if any(load.window.kind not in ("initial", "log") for load in loads):
+        # A ledger that was rebuilt knows of some loads their files alone.
+        raise RowsMiscounted("what some of its loads read is not known")
+    seqs = [load.seq for load in loads]
+    through = max(folded, default=0)
+    begun = seqs[: seqs.index(through) + 1] if through in seqs else []
+    again = empty or not begun or not folded.issuperset(begun)
+    rest = loads[1:] if again else loads[len(begun) :]
+    new = (load for load in rest if load.snapshot_id is not None)
+    # The first one even without rows: it empties what there was.
+    return Todo((*(loads[:1] if again else ()), *new), held, again=again)
+
+
+def _counted(loads: Sequence[Load]) -> Sequence[Load]:
+    """The loads whose rows are counted together: the newest copy, and those of the log after it;
+    without a copy, all."""
+    copies = [n for n, load in enumerate(loads) if load.window.kind != "log"]
+    return loads[copies[-1] :] if copies else loads
 
 
 def _known(new: tuple[Load, ...], before: list[Load]) -> tuple[Load, ...]:

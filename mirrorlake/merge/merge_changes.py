@@ -58,8 +58,7 @@ def merge_changes(
         if bounds is None or not bounds.empty or len(todo.loads) > 1:
             workspace.check_lease()
             statement = _merge_statement(plan, layer, bounds, key, todo, target)
-            tasks = 1 + todo.rows // _ROWS_A_TASK
-            rows = changes.coalesce(tasks) if listed else changes
+            rows = changes.coalesce(tasks_of(todo)) if listed else changes
             if plan.contract.write_mode == "copy-on-write":
                 # Spark 4.1 looks for the files to write again by a query of its own over these
                 # rows, and has no plan for it where they are read from a table of the lake.
@@ -68,6 +67,11 @@ def merge_changes(
     finally:
         if listed:
             changes.unpersist()
+
+
+def tasks_of(todo: Todo) -> int:
+    """How many tasks write what these loads changed."""
+    return 1 + todo.rows // _ROWS_A_TASK
 
 
 def _merge_statement(

@@ -18,6 +18,7 @@ from mirrorlake.destinations.iceberg.spark.settings import activate
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.failpoints import failpoint
+from mirrorlake.merge.counted_rows import miscounts_marked
 from mirrorlake.merge.current_rows import read_changes
 from mirrorlake.merge.fold_plan import Todo
 from mirrorlake.merge.reshape import next_layer, next_names
@@ -46,13 +47,15 @@ def overwrite(
     It is written in files of moderate size, each of a range of keys of its own. One load's files
     are so already, as its chunks were: only rows of several loads are sorted.
     """
-    from pyspark.sql import functions as f
-
     with (
+        miscounts_marked(workspace.ledger, plan),
         spark_errors(plan.name),
         workspace.spark.suited_to(todo.rows) as spark,
         counted(spark) as scan,
     ):
+        # Not before: another thread may be importing it (`import_pyspark`).
+        from pyspark.sql import functions as f
+
         changes = read_changes(workspace, plan, layer, todo.loads, todo.known)
         rows = changes.where(f"NOT {GONE}").drop(GONE)
         size = sum(load.receipt.bytes if load.receipt else TARGET_BYTES for load in todo.loads)

@@ -132,6 +132,12 @@ def shown_columns(
             kept[name] = rule
     meaning = recorded_meaning(load.receipt)
     key = contract.key or (meaning.key if meaning is not None else ())
+    if not key:
+        raise ConfigError(
+            f"table {contract.name} has no key, so nobody could say which row a record is of",
+            table=contract.name,
+            next_step="Leave it out under records (`tables`)",
+        )
     names = [name_in(stored, column, contract.earlier_names) for column in key]
     for column, name in zip(key, names, strict=True):
         if name is None or name not in types or kept.get(name) in ("null", "mask"):

@@ -218,8 +218,9 @@ def located_errors(config: Config, contract: TableContract) -> Iterator[None]:
 
 
 def _check_partition(plan: ResolvedTable) -> None:
-    """Partitions of an hour need a column that tells a row's hour."""
-    if plan.contract.partition != "hour":
+    """Partitions of an hour need a column that tells a row's hour: what a log has was committed in
+    one."""
+    if plan.contract.partition != "hour" or plan.contract.by_log:
         return
     name = plan.day_column
     kind = plan.table.column(name).data_type if name else ""

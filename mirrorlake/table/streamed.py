@@ -25,4 +25,6 @@ def why_nothing_to_add(contract: Mirrored) -> str:
         return "it is kept by snapshots"
     if contract.copies:
         return "it is copied as a whole"
+    if contract.by_count:
+        return "its rows have no key, and are counted as they are folded"
     return "the first time of an entity is found among all its rows" if contract.entity else ""

@@ -138,8 +138,8 @@ class TableSection(Section):
     """The first day that is loaded; earlier days are "not asked". Not in the future (UTC)."""
     partition: PartitionSize | None = None
     """How much of this table one partition in Dagster is: an ``hour``, a ``day`` or a ``month``.
-    An ``hour`` needs a ``cursor`` or ``created`` that has one: a TIMESTAMP, or a DATETIME in
-    UTC."""
+    An ``hour`` needs a ``cursor`` or ``created`` that has one: a TIMESTAMP, or a DATETIME in UTC;
+    of mode ``binlog`` it is that of the commit."""
     partitions_from: Day | None = None
     """The first day of this table's partitions in Dagster; no row is left out by it. With a
     ``start`` the later of the two counts; without either, the first day that was loaded. Not in the

@@ -47,13 +47,6 @@ def _copy_findings(table: TableSection) -> Iterable[tuple[str, str]]:
 
 
 def _log_findings(table: TableSection) -> Iterable[tuple[str, str]]:
-    if not table.key:
-        yield "key", "mode binlog needs the columns of a unique key, like [id]; or use mode: full"
-    if table.partition == "hour":
-        yield (
-            "partition",
-            "mode binlog keeps changes by the day of their commit: choose day or month",
-        )
     windows = ("cursor", "created", "entity", "start", "overlap", "overlap_keys", "settle")
     for field in windows:
         if field in table.model_fields_set:
@@ -83,6 +76,11 @@ def delete_findings(table: TableSection) -> Iterable[tuple[str, str]]:
         yield (
             "deletes",
             "without a key nothing shows that a row is gone: name a key, or remove deletes",
+        )
+    elif table.deletes == "ignore" and mode.by_log and not table.key:
+        yield (
+            "deletes",
+            "without a key an update takes a row away and adds one: name a key, or remove deletes",
         )
 
 

@@ -33,7 +33,7 @@ from mirrorlake.load.row_hashes.row_index import DeltaGivenUp, IndexWriter
 from mirrorlake.proof.ranges.ranges import NOTHING
 from mirrorlake.proof.sides.server_hashes import HASH, Compared, sum_of
 from mirrorlake.runtime.memory import give_back
-from mirrorlake.schema.own_columns import ORIGINAL
+from mirrorlake.schema.own_columns import COMMITTED_AT, ORIGINAL
 from mirrorlake.sources.mysql.reading.route import Heed
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 
@@ -156,7 +156,8 @@ class ReadChunk:
             give_back()
         failpoint("chunk.written")
         receipt = self._tally.receipt(written)
-        receipt = dataclasses.replace(receipt, sessions=self.rows.sessions)
+        place = self.rows.log_place() if self.rows.log_place is not None else None
+        receipt = dataclasses.replace(receipt, sessions=self.rows.sessions, log_place=place)
         if self.rows.tallies is None:
             return receipt
         said = sum(self.rows.tallies(), NOTHING)
@@ -231,6 +232,7 @@ class ChunkTally:
         self._rows = self._bytes = self._future = 0
         self._originals: Counter[str] = Counter()
         self._high: Any = None
+        self._since: datetime | None = None
         self.hashes = 0
         """The sum of the hashes that came with the rows."""
 
@@ -243,6 +245,10 @@ class ChunkTally:
         if ORIGINAL in rows.schema.names:
             self._originals.update(count_originals(rows.column(ORIGINAL)))
         self._future += _count_future(plan, rows, self._seen.clock)
+        if COMMITTED_AT in rows.schema.names:
+            first: datetime | None = pc.min(rows.column(COMMITTED_AT)).as_py()
+            known = [one for one in (first, self._since) if one is not None]
+            self._since = min(known, default=None)
         highest = _high(plan, rows)
         if highest is not None and (self._high is None or highest > self._high):
             self._high = highest
@@ -265,6 +271,7 @@ class ChunkTally:
             query_seconds=self._seconds,
             read_bytes=self._bytes,
             metrics=tuple((file.path, file.metrics) for file in written),
+            since=None if self._since is None else f"{self._since.replace(tzinfo=None)}",
         )
 
 

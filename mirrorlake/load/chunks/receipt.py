@@ -20,7 +20,9 @@ class ChunkReceipt:
     of ``rows`` that MySQL digested and did not send. ``source_keys`` is the server's sum of its
     keys' numbers, where each row came with the server's hash of it; ``source_digest`` is the sum
     of those then. ``proved``: its files were read again, and are row by row what the server said,
-    and all of that. ``sessions`` read it, whose snapshots were shown to be one.
+    and all of that. ``sessions`` read it, whose snapshots were shown to be one. ``log_place``: at
+    which place of the log its state is, where that was found out. ``since``: when (UTC) the first
+    of its transactions was committed, where its rows are a log's.
     """
 
     number: int
@@ -43,6 +45,8 @@ class ChunkReceipt:
     source_keys: int | None = None
     proved: bool = False
     sessions: int = 1
+    log_place: str | None = None
+    since: str | None = None
 
     @property
     def committed(self) -> int:

@@ -39,6 +39,8 @@ class Rows:
         asked_last: whether the source is asked for the tallies after the rows: the empty batch that
             comes then is the last one.
         sessions: how many read it, whose snapshots were shown to be one.
+        log_place: once they have come, at which place of the log the state is that is read; None:
+            that was not found out.
     """
 
     part: ChunkPlan
@@ -48,6 +50,7 @@ class Rows:
     seconds: float = 0.0
     asked_last: bool = False
     sessions: int = 1
+    log_place: Callable[[], str] | None = None
 
 
 class RowSource(Protocol):

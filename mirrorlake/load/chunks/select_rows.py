@@ -24,6 +24,7 @@ from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.sources.mysql.reading.reader import (
     BATCH_ROWS,
     WITNESS,
+    OnSnapshot,
     Question,
     read_batches,
     witness,
@@ -53,10 +54,16 @@ class SelectRows:
         return Rows(part, seen, rows, lambda: tallies_of(question.answer), asked_last=asked_last)
 
     def _rows(
-        self, part: ChunkPlan, seen: SourcePosition, question: Question | None, heed: Heed | None
+        self,
+        part: ChunkPlan,
+        seen: SourcePosition,
+        question: Question | None,
+        heed: Heed | None,
+        opened: OnSnapshot | None = None,
     ) -> Generator[pa.Table]:
         statement = partial(self._statement, part, seen)
-        arriving = read_rows(part, statement, seen, question, heed, near=part.near)
+        more: Any = {"near": part.near, "opened": opened}
+        arriving = read_rows(part, statement, seen, question, heed, **more)
         with closing(arriving):
             for found in gathered(arriving):
                 ends = question is not None and question.after and not found.num_rows
@@ -133,13 +140,14 @@ def read_rows(
     heed: Heed | None,
     *,
     near: bool = False,
+    opened: OnSnapshot | None = None,
 ) -> Generator[pa.Table]:
     """The rows of a statement as they arrive, as the server gives them; `exact_rows` makes them
     exact.
 
     Args:
         statement: it, by the session that runs it; each of its rows bears the witness of ``seen``.
-        near: as `read_batches` takes it.
+        near, opened: as `read_batches` takes them.
 
     Raises:
         SourceError: MySQL was lost, refused, or another server answered.
@@ -154,6 +162,7 @@ def read_rows(
         near=near,
         question=question,
         heed=heed,
+        opened=opened,
     ):
         rows += batch.num_rows
         yield pa.Table.from_batches([batch])

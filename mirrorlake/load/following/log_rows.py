@@ -50,7 +50,7 @@ class LogRows:
     Attributes:
         changes: in the log's order; read once.
         since: transactions that begin before this place are in raw already.
-        key: the key's columns, as the lake calls them.
+        key: the key's columns, as the lake calls them; none: each image is kept.
         seen: where the source stood.
     """
 
@@ -81,10 +81,10 @@ class LogRows:
 
     def _kept(self, part: ChunkPlan, changes: TableChanges) -> _Mask:
         """Which images raw gets: new ones, and of updates the image before only where it may be of
-        another key."""
+        another key, or there is none: rows are counted then."""
         kept = is_new(changes.places, self.since)
         before = np.flatnonzero(_column(changes.places, "change") == RowChange.UPDATE_BEFORE)
-        if len(before):
+        if len(before) and self.key:
             kept[before[self._same_key(part, changes.rows, before)]] = False
         return kept
 

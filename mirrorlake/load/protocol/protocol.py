@@ -25,6 +25,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, Receipt, Window
 from mirrorlake.load.attempt import Attempt, LoadTerms
 from mirrorlake.load.chunks.chunk_task import without_delta
+from mirrorlake.load.chunks.placed_rows import PLACED
 from mirrorlake.load.chunks.planner import batch_rows
 from mirrorlake.load.chunks.plans import chunk_plans
 from mirrorlake.load.chunks.receipt import ChunkReceipt, receipt_to_json
@@ -244,6 +245,8 @@ class _WindowLoad:
             if job_id:
                 workspace.ledger.record_job(load, job_id)
             source = SELECT if self.copying is None else CHANGED
+            if plan.contract.by_count:
+                source = PLACED
             for found in run_chunks(left, source, spark, pace, guard.heed, record):
                 receipts.append(found)
         return pace.finish()

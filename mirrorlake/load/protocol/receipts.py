@@ -69,7 +69,7 @@ def receipt_of(
         backward=replacement.backward if load.window.kind == "reload" else backward,
         clock_ahead=None if cut.clock_ahead is None else round(cut.clock_ahead.total_seconds(), 3),
         waiting=[one.to_plain() for one in cut.open_writes.remembered()],
-        log_place=cut.log_place,
+        log_place=cut.log_place or first.log_place,
     )
 
 
@@ -96,6 +96,7 @@ def summed(chunks: Sequence[ChunkReceipt]) -> Receipt:
         written=written if written != rows else None,
         sessions=max(c.sessions for c in chunks),
         carried=sum(c.carried for c in chunks),
+        since=min((c.since for c in chunks if c.since is not None), default=None),
     )
 
 

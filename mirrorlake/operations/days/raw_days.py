@@ -11,6 +11,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.metadata.statistics import files_by_day
 from mirrorlake.destinations.iceberg.reading.hours import rows_by_hour
 from mirrorlake.ledger import Ledger, Load
+from mirrorlake.schema.own_columns import COMMITTED_AT
 from mirrorlake.table.lake_tables import raw_tables
 
 
@@ -42,7 +43,8 @@ class RawFiles:
         """
         if day not in self._hours:
             lake, ledger, contract = self._parts
-            names = [name for name in (contract.cursor, contract.created) if name]
+            of_rows = (COMMITTED_AT,) if contract.by_log else (contract.cursor, contract.created)
+            names = [name for name in of_rows if name]
             counted: Counter[datetime] = Counter()
             for table in raw_tables(lake, ledger, contract):
                 counted += rows_by_hour(lake, table, names, day, day)

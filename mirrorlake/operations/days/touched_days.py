@@ -87,6 +87,9 @@ def _touched(
         return TouchedDays(days, *days_of(window))
     if window.kind in ("full", "unknown"):
         return TouchedDays(days | {window.day})
+    if window.kind == "log" and load.receipt is not None and load.receipt.since is not None:
+        since = datetime.fromisoformat(load.receipt.since)
+        return TouchedDays(days, hour=since.replace(minute=0, second=0, microsecond=0))
     if window.kind not in ("initial", "live"):
         return TouchedDays(days)
     until = moment_of(load)

@@ -31,6 +31,7 @@ from mirrorlake.errors import (
 )
 from mirrorlake.ledger.records import Lease
 from mirrorlake.operations.following.between_rounds import BETWEEN_ROUNDS
+from mirrorlake.operations.following.copies_beside import CopiesBeside
 from mirrorlake.operations.following.followed_round import FollowedRound
 from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
 from mirrorlake.operations.following.rounds import BACKOFF, Rounds
@@ -120,7 +121,8 @@ def follow_source(
     """
     terms = terms or FollowTerms()
     followed_tables(workspace.config, source)
-    _Following(workspace, source, stop, on_round, on_wait, terms).run()
+    with CopiesBeside(waits=terms.once) as copies:
+        _Following(workspace, source, stop, on_round, on_wait, terms, copies).run()
 
 
 @dataclass
@@ -131,6 +133,7 @@ class _Following:
     on_round: OnRound
     on_wait: OnWait
     terms: FollowTerms
+    copies: CopiesBeside
     failures: int = 0
     began: bool = False
 
@@ -162,7 +165,8 @@ class _Following:
         """Round after round; whether all is done, False where others are to have the log, or the
         contract file changed."""
         contracts = followed_tables(self.workspace.config, self.source)
-        rounds = Rounds(self.workspace, contracts, connection, lease, self.terms.limits)
+        parts = (self.workspace, contracts, connection, lease, self.terms.limits)
+        rounds = Rounds(*parts, self.copies)
         shown = -SHOWN_EVERY
         with closing(rounds):
             rounds.open()

@@ -25,6 +25,7 @@ from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.records import Lease, Load
+from mirrorlake.operations.following.copies_beside import CopiesBeside
 from mirrorlake.operations.following.followed_round import FollowedRound, words_of
 from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
@@ -65,6 +66,7 @@ class Rounds:
     Args:
         lease: the follower's.
         limits: of a round.
+        copies: those that are read beside.
     """
 
     def __init__(
@@ -74,9 +76,10 @@ class Rounds:
         connection: Connection[Any],
         lease: Lease,
         limits: BatchLimits,
+        copies: CopiesBeside,
     ) -> None:
         self._workspace, self._connection = workspace, connection
-        self._lease, self._limits = lease, limits
+        self._lease, self._limits, self._copies = lease, limits, copies
         self._source: SourceConfig = workspace.config.sources[contracts[0].source]
         self._contracts = {contract.name: contract for contract in contracts}
         self._stream: LiveStream | None = None
@@ -175,14 +178,14 @@ class Rounds:
         refuse_held(self._workspace.ledger, self._source.name)
         self._workspace.ledger.check_lease(self._lease)
         read = self._advance()
-        altered = self._away(copied=True)
-        read = self._bring_here(altered, copied=True) or read
+        read = self._bring_altered(self._away(copied=True)) or read
         loaded = time.monotonic()
         failpoint("follow.loaded")
         done = self._fold()
-        # The others don't wait for copies; then all are at one place again.
-        if others := self._away(copied=False):
-            read = self._bring_here(others, copied=False) or read
+        # The others don't wait for copies; once one is there, all are at one place again.
+        self._copies.begin(self._workspace, self._away(copied=False))
+        if (copied := self._bring_copied()) is not None:
+            read = copied
             done += self._fold()
         failpoint("follow.folded")
         failed = {one.contract.name: one.error for one in done if one.error is not None}
@@ -208,7 +211,8 @@ class Rounds:
             copied: whether those that have a copy, or the others.
         """
         ledger, followed = self._workspace.ledger, self._followed()
-        names = [n for n in self._contracts if n not in followed and self._is_due(n)]
+        away = self._contracts.keys() - followed - self._copies.names
+        names = [n for n in self._contracts if n in away and self._is_due(n)]
         found = [self._contracts[n] for n in names if not ledger.is_held(n)]
         return [c for c in found if has_copy(ledger, c) == copied and c.name not in self._failed]
 
@@ -216,12 +220,9 @@ class Rounds:
         retry = self._retries.get(name)
         return retry is None or retry.at <= time.monotonic()
 
-    def _bring_here(self, contracts: Sequence[TableContract], *, copied: bool) -> Round | None:
+    def _bring_altered(self, contracts: Sequence[TableContract]) -> Round | None:
         """Load what tables need before they can be followed, and follow them with the others; None
-        where there are none.
-
-        Args:
-            copied: as `_away`'s: those of which the log tells that they are to be copied are left.
+        where there are none. Those of which the log tells that they are to be copied are left.
         """
         if not contracts:
             return None
@@ -230,24 +231,35 @@ class Rounds:
             self._unshown[name] = (*self._unshown.get(name, ()), *found.loads)
             self._changes[name] = (*self._changes.get(name, ()), *found.changes)
         left = [c for c in contracts if c.name not in ready]
-        left = [c for c in left if has_copy(self._workspace.ledger, c) == copied]
-        for one in self._load(left):
-            self._loaded[one.table] = one
-            self._unshown.setdefault(one.table, ())
-        loaded = [c.name for c in contracts if c.name in ready or c.name in self._loaded]
-        if loaded:
-            self._follow(loaded)
-        for name in set(loaded).difference(self._followed()):
-            self._retries[name] = self._retries.get(name, _Retry()).next()
-        return self._advance()
+        left = [c for c in left if has_copy(self._workspace.ledger, c)]
+        jobs = default_jobs(self._workspace.config, left) if left else 1
+        self._note_loaded(load_tables(self._workspace, left, jobs=jobs, look=Look()))
+        return self._follow_loaded(
+            [c.name for c in contracts if c.name in ready or c.name in self._loaded]
+        )
 
-    def _load(self, contracts: Sequence[TableContract]) -> list[SyncResult]:
-        jobs = default_jobs(self._workspace.config, contracts) if contracts else 1
-        done = list(load_tables(self._workspace, contracts, jobs=jobs, look=Look()))
+    def _bring_copied(self) -> Round | None:
+        """Follow tables with the others whose copies are there; None where there are none."""
+        alone = bool(self._copies.names) and not self._followed()
+        copied = self._copies.take(await_one=alone)
+        self._note_loaded(copied)
+        names = [c.contract.name for c in copied if c.contract.name in self._contracts]
+        return self._follow_loaded([n for n in names if n in self._loaded]) if copied else None
+
+    def _note_loaded(self, done: Iterable[Synced]) -> None:
         for one in done:
             if one.error is not None:
                 self._note_failure(one.contract.name, one.error)
-        return [one.result for one in done if one.result is not None]
+            elif one.result is not None:
+                self._loaded[one.contract.name] = one.result
+                self._unshown.setdefault(one.contract.name, ())
+
+    def _follow_loaded(self, names: Sequence[str]) -> Round:
+        if names:
+            self._follow(names)
+        for name in set(names).difference(self._followed()):
+            self._retries[name] = self._retries.get(name, _Retry()).next()
+        return self._advance()
 
     def _note_failure(self, name: str, error: MirrorlakeError) -> None:
         if isinstance(error, LedgerError) and not isinstance(error, LeaseHeld):

@@ -27,7 +27,7 @@ from mirrorlake.operations.loading.unchanged import Unchanged
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import read_position
 from mirrorlake.table.columns.shape_at_place import record_shape
-from mirrorlake.table.log_place import refuse_unlogged
+from mirrorlake.table.log_place import place_of, refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
@@ -50,8 +50,6 @@ def load_by_log(
     Raises:
         MirrorlakeError: see the errors of loading and following.
     """
-    from mirrorlake.sources.mysql.following.copy_start import read_copy_start
-
     if window.kind == "log":
         found = followed or follow_copied(workspace, plan.contract)
         if found is None:
@@ -65,10 +63,9 @@ def load_by_log(
         return list(found.loads)
     # Before the copy, which sees that the table is the one that was planned when it commits.
     there = read_table(connection, plan.table.database, plan.table.name)
-    place = read_copy_start(connection, plan.source, terms.server)
-    terms = replace(terms, log_place=place.to_text())
-    copied = load_window(workspace, connection, plan, window, terms)
-    record_shape(workspace.ledger, plan.name, place, there)
+    copied = _copy(workspace, connection, plan, window, terms)
+    if (place := place_of(workspace.ledger, plan.name, copied)) is not None:
+        record_shape(workspace.ledger, plan.name, place, there)
     found = follow_copied(workspace, plan.contract)
     if found is None:
         why = _why_not(workspace, plan)
@@ -76,6 +73,24 @@ def load_by_log(
         return [copied]
     workspace.changes.extend(found.changes)
     return [copied, *found.loads]
+
+
+def _copy(
+    workspace: Workspace,
+    connection: Connection[Any],
+    plan: ResolvedTable,
+    window: Window,
+    terms: LoadTerms,
+) -> Load:
+    """A copy of a whole table, from whose place on its log is read."""
+    from mirrorlake.sources.mysql.following.copy_start import read_copy_start
+
+    # The log has the newest row of a key, whatever was copied: any earlier place will do. Rows
+    # without a key are counted from the very place that the copy is of, which it finds itself.
+    if not plan.contract.by_count:
+        place = read_copy_start(connection, plan.source, terms.server)
+        terms = replace(terms, log_place=place.to_text())
+    return load_window(workspace, connection, plan, window, terms)
 
 
 def refuse_log(connection: Connection[Any], plan: ResolvedTable, followed: Followed | None) -> None:

@@ -335,4 +335,5 @@ def _only_in_raw(contract: TableContract, key: Sequence[str]) -> str:
     """Why MySQL need not have what a load read; '' where it has."""
     if kept := kept_words(contract):
         return kept
-    return "" if contract.copies or key else f"mode {contract.mode}, without a key"
+    whole = contract.copies or contract.by_count
+    return "" if whole or key else f"mode {contract.mode}, without a key"

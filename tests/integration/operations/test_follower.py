@@ -155,6 +155,61 @@ def test_a_table_that_is_altered_or_added_is_read_while_others_go_on(
     assert (kinds(other, "u")[0], set(kinds(other, "u")[1:])) == ("initial", {"log"})
 
 
+@contextmanager
+def busy(server: EmbeddedServer, threads: int) -> Iterator[None]:
+    """A server that has so much to do: a copy of ours waits, its log does not."""
+    over = threading.Event()
+    begun = threading.Barrier(threads + 1)
+
+    def work() -> None:
+        with server.admin() as admin, admin.cursor() as cursor:
+            begun.wait(60)
+            while not over.is_set():
+                cursor.execute("SELECT SLEEP(0.5)")
+
+    running = [threading.Thread(target=work) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    begun.wait(60)
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in running:
+            thread.join()
+
+
+def test_tables_are_followed_while_another_is_copied(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"), TABLE.format("large"), "INSERT INTO large (id) VALUES (1), (2)")
+    slow = {"back_off": {"threads_running": 15, "wait": "10m"}}
+    workspace = engine_for({"t": LOG}, slow)
+    sync_all(workspace)
+    edited = [engine_for({"t": LOG, "large": LOG}, slow).config]
+    name = edited[0].table("large").name
+    ledger = workspace.ledger
+    terms = FollowTerms(reload=lambda: edited.pop() if edited else None)
+    with following(workspace, terms) as running:
+        with busy(server, 40):
+            running.until(lambda: ledger.last_load(name, "pending") is not None)
+            for number in range(2):
+                sql(f"INSERT INTO t (id) VALUES ({number})", "INSERT INTO large (id) VALUES (10)")
+                running.caught_up(1)
+                assert_equal(workspace, server)
+                sql("DELETE FROM large WHERE id = 10")
+            assert ledger.last_load(name, "success") is None, "it is being copied still"
+            assert running.rounds[-1].left_out == (name,)
+        running.until(lambda: running.rounds[-1].left_out == ())
+        running.caught_up(2)
+        sql("INSERT INTO large (id) VALUES (11)", "INSERT INTO t (id) VALUES (11)")
+        running.caught_up(2)
+    other = engine_for({"t": LOG, "large": LOG})
+    assert_equal(other, server, "t", "large")
+    assert kinds(other, "large")[0] == "initial"
+    assert kinds(other, "large").count("initial") == 1
+
+
 def test_a_server_that_is_lost_is_waited_for(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

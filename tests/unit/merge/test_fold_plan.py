@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.errors import RowsMiscounted
 from mirrorlake.ledger import Load
 from mirrorlake.merge.fold_plan import KNOWN_LOADS, KNOWN_ROWS, LISTED, Todo, plan_fold
 from tests.unit.plans import load_that_ended, planned, time_column
@@ -162,3 +163,34 @@ def test_how_many_rows_are_applied() -> None:
     """Where it is not known, more than would be listed."""
     assert Todo((load(1), load(2, rows=5))).rows == 15
     assert Todo((load(1), load(2, rows=None))).rows == 10 + LISTED
+
+
+BY_COUNT: dict[str, Any] = {"mode": "binlog", "key": ()}
+
+
+def test_rows_without_a_key_are_counted_from_the_newest_copy() -> None:
+    loads = [load(1, "initial"), load(2, "log"), load(3, "initial"), load(4, "log"), load(5, "log")]
+    found = todo(loads, **BY_COUNT)
+    assert (numbers(found.loads), found.held, found.again) == ([3, 4, 5], (1, 2, 3, 4, 5), True)
+    found = todo(loads, 1, 2, 3, 4, **BY_COUNT)
+    assert (numbers(found.loads), found.again) == ([5], False)
+    # What a layer holds of before the copy is no beginning, nor is a part with a hole.
+    for folded in ((1, 2), (1, 2, 4), (3, 5)):
+        assert numbers(todo(loads, *folded, **BY_COUNT).loads) == [3, 4, 5]
+    assert todo(loads, 1, 2, 3, 4, 5, **BY_COUNT) == Todo()
+    assert numbers(todo(loads, 1, 2, 3, 4, 5, empty=True, **BY_COUNT).loads) == [3, 4, 5]
+
+
+def test_loads_without_rows_add_nothing_but_a_beginning() -> None:
+    truncated = [load(1, "log", wrote=False), load(2, "log", wrote=False), load(3, "log")]
+    assert numbers(todo(truncated, **BY_COUNT).loads) == [1, 3]
+    found = todo(truncated, 1, **BY_COUNT)
+    assert (numbers(found.loads), found.again) == ([3], False)
+    emptied = [load(1, "initial", wrote=False)]
+    assert numbers(todo(emptied, **BY_COUNT).loads) == [1]
+
+
+def test_rows_without_a_key_are_not_counted_by_loads_that_nobody_knows() -> None:
+    with pytest.raises(RowsMiscounted, match="not known"):
+        todo([load(1, "unknown"), load(2, "log")], **BY_COUNT)
+    assert numbers(todo([load(1, "unknown"), load(2, "initial")], **BY_COUNT).loads) == [2]

@@ -116,6 +116,11 @@ class LogReader:
         log = LogPosition(*self._done) if self._located else None
         return StreamPosition(log, self._gtids, self._prepared.since)
 
+    @property
+    def reached(self) -> LogPosition:
+        """Up to where the server gave its log, or left it out."""
+        return LogPosition(self._at.file, self._at.offset)
+
     def resume(self, database: str, table: str) -> None:
         """Read a table again that was stopped, from the next transaction on."""
         self._gatherer.resume(database, table)
@@ -155,7 +160,7 @@ class LogReader:
         yield from self._rest(void=True)
 
     def _reached(self, until: LogPosition) -> bool:
-        return LogPosition(self._at.file, self._at.offset) >= until
+        return self.reached >= until
 
     def _is_due(self) -> bool:
         return self._due is not None and time.monotonic() >= self._due

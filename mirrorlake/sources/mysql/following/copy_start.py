@@ -47,7 +47,7 @@ def read_copy_start(connection: Connection[Any], source: SourceConfig, server: s
     else:
         sets = read_executed(connection)  # what is executed by now stands before the end
         position = read_end(connection, source).position
-        _wait_for_commits(connection, source)
+        wait_for_commits(connection, source)
         known = sets.executed if sets is not None else None
         gtids = set_before(connection, source, server, position, known) if sets else None
     made = made_of(connection, source, server, position.file)
@@ -69,7 +69,7 @@ def begin_snapshot(connection: Connection[Any], source: SourceConfig) -> LogPosi
     return LogPosition(found["binlog_snapshot_file"], int(found["binlog_snapshot_position"]))
 
 
-def _wait_for_commits(connection: Connection[Any], source: SourceConfig) -> None:
+def wait_for_commits(connection: Connection[Any], source: SourceConfig) -> None:
     """Return once no transaction is left that may be between its place in the log and its end: one
     that is open, and whose session is not asleep, since before this was called."""
     deadline, first = time.monotonic() + _COMMITTING_SECONDS, None

@@ -248,10 +248,10 @@ def _open_snapshot(connection: Any, settings: list[str]) -> None:
 
 
 def _ask(connection: Any, question: str) -> list[int | None]:
-    """The one row of numbers that a question answers."""
+    """The one row of numbers that a question answers; nothing of a statement without rows."""
     with connection.cursor() as cursor:
         cursor.execute(question)
-        return [None if cell is None else int(cell) for cell in cursor.fetchone()]
+        return [None if cell is None else int(cell) for cell in cursor.fetchone() or ()]
 
 
 _Server = socket.socket  # an SSLSocket is one

@@ -20,7 +20,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import connectorx
 import pyarrow as pa
@@ -44,6 +45,11 @@ from mirrorlake.sources.mysql.tables import quoted_text
 BATCH_ROWS = 16_384
 WITNESS = "w"
 """The column in which each row shows that its session is ours; see `witness`."""
+
+InSnapshot: TypeAlias = "Callable[[str], tuple[int | None, ...]]"
+"""Runs a statement in a snapshot's session; its row of numbers, if it has one."""
+OnSnapshot: TypeAlias = "Callable[[InSnapshot], None]"
+"""Called when a snapshot was opened."""
 
 _SERVERS_WORDS = re.compile(r"(MySqlError|DriverError|IoError|CodecError) \{ (.*?) \}", re.DOTALL)
 
@@ -88,6 +94,7 @@ def read_batches(
     near: bool = False,
     question: Question | None = None,
     heed: Heed | None = None,
+    opened: OnSnapshot | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The statement's rows, in the order in which they come; at least one batch, maybe empty. An
     empty one is the last that comes; a question that is put after the rows is put then.
@@ -111,6 +118,7 @@ def read_batches(
         near=near,
         question=question,
         heed=heed,
+        opened=opened,
     ):
         if batch is not None:
             empty = batch.slice(0, 0)
@@ -129,6 +137,7 @@ def read_in_turn(
     near: bool = False,
     question: Question | None = None,
     heed: Heed | None = None,
+    opened: OnSnapshot | None = None,
 ) -> Iterator[pa.RecordBatch | None]:
     """The rows of statements, in the order in which they come: of each at least one batch, maybe
     empty, and None at its end. The next is asked for when that was taken. With a question all are
@@ -148,6 +157,8 @@ def read_in_turn(
         near: whether rows are to come no faster than they are taken, but for some megabytes: else
             what is not taken yet is held in memory, however much it is. It costs a process.
         heed: called now and then, while a read at a rate waits too; raises to give the read up.
+        opened: called once the snapshot is there, with what runs a statement in its session: its
+            row of numbers, if it has one. It may open the snapshot again.
 
     Raises:
         SourceError: the server refused it, was lost, or gave what the reader can't take.
@@ -158,6 +169,8 @@ def read_in_turn(
         with open_route(source, database, near=near, before=opening, question=first_asked) as route:
             if question is not None and route.answer is not None:
                 question.answer = route.answer
+            if opened is not None:
+                opened(partial(route.ask, heed=heed or _heedless))
             # A braked reader takes little at a time: the server must not take it for a lost one.
             patient = ("SET SESSION net_write_timeout = 3600",) if route.brake else ()
             first = [*session_statements(source), REFUSE, *patient, *before]
