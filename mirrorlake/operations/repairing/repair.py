@@ -306,19 +306,18 @@ def reread_days(
 
 
 def copy_again(workspace: Workspace, contract: TableContract) -> RepairRound:
-    """A new full copy, and deduped made of it alone, or of it and what the log says since.
+    """A new full copy, and deduped made of it (and of what the log says since).
 
     Raises:
         MirrorlakeError: see loading and folding.
     """
-    before = workspace.ledger.highest_seq()
-    if contract.by_count:
-        receipt = workspace.ledger.newest_receipt(contract.name)
-        server = receipt.server if receipt is not None else ""
-        workspace.ledger.mark_unproved(contract.name, server, "its rows differ from MySQL's")
+    ledger, name = workspace.ledger, contract.name
+    before = ledger.highest_seq()
+    if contract.by_count and (receipt := ledger.newest_receipt(name)) is not None:
+        ledger.mark_unproved(name, receipt.server, "its rows differ from MySQL's")
     load_table(workspace, contract, complete=True)
     refold_table(workspace, contract)
-    return round_of(workspace.ledger.successful_loads(contract.name, before))
+    return round_of(ledger.successful_loads(name, before))
 
 
 def _days_of(contract: TableContract, difference: Difference) -> list[date]:

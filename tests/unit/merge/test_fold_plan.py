@@ -13,7 +13,7 @@ from mirrorlake.ledger import Load
 from mirrorlake.merge.fold_plan import KNOWN_LOADS, KNOWN_ROWS, LISTED, Todo, plan_fold
 from tests.unit.plans import load_that_ended, planned, time_column
 
-MOVING = {"mode": "incremental", "cursor": "at"}
+MOVING: dict[str, Any] = {"mode": "incremental", "cursor": "at"}
 
 
 def load(

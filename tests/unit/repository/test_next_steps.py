@@ -271,7 +271,7 @@ OTHERS = {
     "TypeRefused": "`pci: never` leaves a column out, as EDITS do one with a name of Iceberg's",
     "SourceBusy": "retryable", "TableLocked": "retryable", "ReadGivenUp": "retryable",
     "LandingClosed": "retryable", "LedgerLost": "retryable", "SchemaMoved": "retryable", "CommitConflict": "retryable",
-    "CatalogFailed": "retryable", "CommitUnknown": "retryable", "LeaseHeld": "retryable",
+    "CatalogFailed": "retryable", "RowsMiscounted": "retryable", "CommitUnknown": "retryable", "LeaseHeld": "retryable",
     "DdlRefused": "a migration is written otherwise: test_preflight.py has each form",
     "LogUnreadable": "the next sync reads its tables again by itself",
     "ReaderMissing": "a package is to be installed",
