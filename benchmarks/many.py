@@ -1,5 +1,6 @@
 """Part ``many``: a database of small tables, half of them with an indexed time of change: what a
-run costs that finds everything new, nothing moved, two full tables changed, and two incremental ones.
+run costs that finds everything new, nothing moved, two full tables changed, and two incremental
+ones.
 
 Each run is a cold process: the command line beside dlt's pipeline with connectorx over the same
 tables, in turn. dlt copies to Parquet; ours commits, folds, proves and shows. The contract is the
