@@ -42,7 +42,7 @@ the layer has; and whether these go."""
 _ROW: Final = "_mirror_row"
 """One value that equal rows share."""
 _CELLS: Final = "_mirror_cells"
-_MISCOUNTED: Final = "MIRRORLAKE_ROWS_MISCOUNTED"
+_MISCOUNTED: Final = "rows of the mirror are miscounted"
 _WHY: Final = "its log takes away rows that the mirror does not have"
 
 
