@@ -158,6 +158,7 @@ def test_tables_stay_as_of_the_cut_and_go_with_it(
     assert checked(bank, "current").verdict == "equal"
 
 
+@pytest.mark.full
 def test_what_a_dead_run_left_is_finished_out_of_the_lake(
     bank: Workspace, sql: Sql, cloud: Cloud, dataset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +183,7 @@ def test_what_a_dead_run_left_is_finished_out_of_the_lake(
     assert names_there(cloud, dataset) == {"current__at_second", "savings__at_second"}
 
 
+@pytest.mark.full
 def test_a_bigquery_that_fails_fails_no_cut(
     bank: Workspace, sql: Sql, cloud: Cloud, dataset: str, place: Place,
     monkeypatch: pytest.MonkeyPatch,
@@ -232,6 +234,7 @@ def without_ledger(
     return Workspace.open(load_config(path), spark=place.spark)
 
 
+@pytest.mark.full
 def test_a_ledger_that_was_lost_finds_tables_of_cuts_again(
     bank: Workspace, sql: Sql, cloud: Cloud, dataset: str, place: Place,
     monkeypatch: pytest.MonkeyPatch,

@@ -168,9 +168,13 @@ def test_a_server_that_has_no_more_sessions(
 
     between_snapshots(monkeypatch, refuse)
     for most in (2, 1):
-        sql(f"UPDATE t SET n = n + 10 WHERE id = {most}")
-        assert sync(workspace).sessions == most
-        assert_deduped(workspace, server, database)
+        for _ in range(5):
+            sql(f"UPDATE t SET n = n + 10 WHERE id = {most}")
+            found = sync(workspace).sessions
+            assert_deduped(workspace, server, database)
+            if found == most:
+                break  # else the server wrote by itself while they were opened
+        assert found == most
 
 
 def test_a_moment_ends_with_a_commit(workspace: Workspace, sql: Sql, still: None) -> None:
