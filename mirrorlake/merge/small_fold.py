@@ -54,7 +54,7 @@ class SmallFold:
     Attributes:
         held: what it holds.
         rows: what it is to hold.
-        read: bytes of the files that were read.
+        read: bytes of the files that were read: the layer's, and the loads'.
         same: whether these are the rows that it holds.
     """
 
@@ -118,7 +118,8 @@ def small_fold(
     # version takes its columns.
     may_stay = not whole and len(todo.loads) == 1 and _has_columns_of_now(table)
     same = may_stay and _is_same(plan, before, keys, stays, came)
-    return SmallFold(held, rows, held.bytes, same)
+    loaded = sum(load.receipt.bytes for load in todo.loads if load.receipt)
+    return SmallFold(held, rows, held.bytes + loaded, same)
 
 
 def _has_plain_key(plan: ResolvedTable) -> bool:
