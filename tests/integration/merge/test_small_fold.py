@@ -24,10 +24,10 @@ CREATE = (
     " big BIGINT UNSIGNED, b BIT(9), x BLOB, e ENUM('a','b'), f DOUBLE,"
     " at TIMESTAMP(6) NOT NULL DEFAULT UTC_TIMESTAMP(6), KEY (at))",
     "INSERT INTO t (id, v, d, n, big, b, x, e, f) SELECT seq * 3, CONCAT('v', seq), '0000-00-00',"
-    " -seq / 7, 18446744073709551615 - seq, seq, CHAR(seq), 'b', -0.0 FROM seq_1_to_400",
+    " -seq / 7, 18446744073709551615 - seq, seq, CHAR(seq), 'b', -0e0 FROM seq_1_to_400",
 )
 STEPS = (
-    ("UPDATE t SET v = NULL, f = 0.0, at = UTC_TIMESTAMP(6) WHERE id IN (3, 600)",),
+    ("UPDATE t SET v = NULL, f = 0e0, at = UTC_TIMESTAMP(6) WHERE id IN (3, 600)",),
     (
         "INSERT INTO t (id, v, d) VALUES (1, 'new', '2026-02-31'), (2, '', NULL)",
         "DELETE FROM t WHERE id = 9",
@@ -82,7 +82,7 @@ def _change(random: Random) -> str:
         f"x = {random.choice(('_binary 0x00', '_binary 0x0000', '_binary 0xFF'))}",
         f"u = {random.choice((0, 2**64 - 1))}",
     )
-    rest = f"v = '{random.randrange(9)}', f = {random.choice(('0.0', '-0.0', 'NULL'))}"
+    rest = f"v = '{random.randrange(9)}', f = {random.choice(('0e0', '-0e0', 'NULL'))}"
     return random.choice(
         (
             f"REPLACE INTO t SET {', '.join(key)}, {rest}",

@@ -73,7 +73,7 @@ def test_each_row_is_there_as_often_as_in_mysql(
         TABLE.format("t"),
         "INSERT INTO t (n, name, at) VALUES (1, 'a', 0), (1, 'a', 0), (1, 'a', '2026-01-01'),"
         " (NULL, NULL, NULL), (NULL, NULL, NULL), (NULL, NULL, NULL)",
-        "INSERT INTO t (x) VALUES (0.0), (-0.0), (-0.0)",
+        "INSERT INTO t (x) VALUES (0e0), (-0e0), (-0e0)",
     )
     workspace = engine_for({"t": {**LOG, "clean": "table", "columns": {"name": {"pii": "hash"}}}})
     contract = workspace.config.table("t")
@@ -427,7 +427,7 @@ SMALL = st.integers(0, 3)
 CHANGES = st.lists(
     st.one_of(
         st.tuples(st.just("INSERT INTO t (n, name) VALUES ({}, '{}')"), SMALL, SMALL),
-        st.tuples(st.just("INSERT INTO t (n, x) VALUES ({0}, -0.0), ({0}, 0.0)"), SMALL, SMALL),
+        st.tuples(st.just("INSERT INTO t (n, x) VALUES ({0}, -0e0), ({0}, 0e0)"), SMALL, SMALL),
         st.tuples(st.just("UPDATE t SET n = {} ORDER BY n, name, x LIMIT {}"), SMALL, SMALL),
         st.tuples(st.just("UPDATE t SET name = '{}' WHERE n = {}"), SMALL, SMALL),
         st.tuples(st.just("DELETE FROM t WHERE n = {} LIMIT {}"), SMALL, SMALL),
@@ -471,7 +471,7 @@ def test_these_tests_would_see_it(
     fault: str,
 ) -> None:
     """0.0 taken for -0.0; and a row that is taken away before it comes."""
-    sql(TABLE.format("t"), "INSERT INTO t (x) VALUES (0.0), (-0.0)")
+    sql(TABLE.format("t"), "INSERT INTO t (x) VALUES (0e0), (-0e0)")
     workspace = engine_for({"t": LOG})
     sync_all(workspace)
     if fault == "zeros":
