@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 def begin_published(config: Config, ledger: Ledger, cut: Cut) -> None:
-    """Write down what of a cut is to be published, before it is listed: whoever dies then leaves it
-    to the next one. What a ledger that was lost knew to be there is found there by the next one."""
+    """Record what is to be published of a cut before the cut is listed, so that the next run takes
+    over from one that dies. That run also finds again what a lost ledger knew to be there."""
     if config.section(CutsConfig).of(cut.source).publish:
         deduped = (one for one in cut.tables if one.layer == "deduped")
         versions = {o.table: o.snapshot_id for o in deduped if o.snapshot_id is not None}
@@ -32,7 +32,7 @@ def begin_published(config: Config, ledger: Ledger, cut: Cut) -> None:
 def publish_cut(workspace: Workspace, cut: Cut) -> PublishedVersions:
     """Publish a cut, and then what earlier ones of its source lack; take away what is of none.
 
-    Nothing that fails fails the cut: it is named, and the next cut goes on with it.
+    A failure here does not fail the cut: it is reported, and the next cut tries again.
     """
     done = PublishedVersions(missing=drop_gone(workspace))
     for found in (one.publish_named(workspace, cut.name) for one in PUBLISHERS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mirrorlake.destinations.base import as_sql_identifier
 from mirrorlake.destinations.iceberg.commits.copied_files import CopiedFiles, table_to_make
+from mirrorlake.destinations.iceberg.commits.rewritten_rows import held_files
 from mirrorlake.destinations.iceberg.model import LakeFile, LakeTable, NewTable
 from mirrorlake.destinations.iceberg.tables.field_ids import shares_ids
 from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
@@ -46,21 +47,22 @@ def copied_load(
         return None
     if not is_as_stored(plan, layer, raw) or not shares_ids(raw, table):
         return None
-    if not table.spec().is_unpartitioned():
-        return None  # other hands may have given it partitions
+    # Other hands may have given it partitions. One that other rows were deleted from is written
+    # again, so that its files stay few.
+    held = held_files(workspace.lake, table)
+    if held is None:
+        return None
     known = workspace.ledger.raw_files(plan.name, {load.seq})
     records = {f"{raw.location()}/data/{record.name}": record for record in known}
     with workspace.lake.translated(plan.raw):
         tasks = [task for task in raw.scan().plan_files() if task.file.file_path in records]
-        held = list(table.scan().plan_files())
-    # A table that other rows were deleted from is written again, so that its files stay few.
-    if any(task.delete_files for task in (*tasks, *held)):
+    if any(task.delete_files for task in tasks):
         return None
     files = [task.file for task in tasks]
     if not _are_its_rows(load, raw, records, files):
         return None
     sums = ((file, records[file.file_path].checksum) for file in files)
-    return CopiedFiles(raw, table, tuple(sums), tuple(task.file for task in held), creation)
+    return CopiedFiles(raw, table, tuple(sums), held.files, creation)
 
 
 def _is_whole(plan: ResolvedTable, load: Load) -> bool:

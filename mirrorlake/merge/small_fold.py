@@ -67,8 +67,8 @@ class SmallFold:
 def is_small(
     workspace: Workspace, plan: ResolvedTable, layer: LakeTable | None, rows: int = 0
 ) -> bool:
-    """Whether so many rows are folded here into a layer, as far as its snapshot and the contract
-    say."""
+    """Whether this number of rows can be folded into a layer without Spark, judged by its snapshot
+    and the contract alone."""
     held = most_rows(layer) if layer is not None else None
     limit = workspace.config.spark.folds_from
     return held is not None and max(held, rows) < limit and _has_plain_key(plan)
@@ -114,8 +114,8 @@ def small_fold(
     keys = list(_keys(plan, before))
     stays = [not whole and key not in newest for key in keys]
     rows = pa.concat_tables([before.filter(pa.array(stays, pa.bool_())), came])
-    # Of several loads there is always a commit, as there is one where columns came: what reads a
-    # version takes its columns.
+    # Several loads always make a commit, and so do new columns: a version is read by the columns
+    # that the table had when it was committed.
     may_stay = not whole and len(todo.loads) == 1 and _has_columns_of_now(table)
     same = may_stay and _is_same(plan, before, keys, stays, came)
     loaded = sum(load.receipt.bytes for load in todo.loads if load.receipt)

@@ -36,7 +36,7 @@ from mirrorlake.errors import CommitConflict, CommitUnknown, LakeDamaged
 from mirrorlake.failpoints import failpoint
 
 COPIED = "mirrorlake.copied"
-"""On a commit that gave a table all its files anew: a name of this one, to find the commit by."""
+"""On a commit that replaced all of a table's files: a unique token, to find the commit by."""
 _BLOCK = 4 * 2**20
 _AT_ONCE = 2
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
