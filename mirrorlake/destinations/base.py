@@ -102,6 +102,18 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class LocalFiles:
+    """Parquet files on this machine's disk.
+
+    Attributes:
+        filled: the columns in which none of them has NULL, by the table's metadata.
+    """
+
+    paths: tuple[str, ...]
+    filled: frozenset[str]
+
+
+@dataclass(frozen=True)
 class TableStatistics:
     """What the metadata of one version count; rows that were deleted by a file of their own are
     still among ``rows``."""
@@ -247,6 +259,17 @@ class Destination(Protocol):
 
         Returns:
             None where there is no such table.
+        """
+        ...
+
+    def local_files(
+        self, identifier: Identifier, columns: Sequence[str], version: int
+    ) -> LocalFiles | None:
+        """The files whose rows are all of a version's, in the columns as the table has them.
+
+        Returns:
+            None where there is no such table, or a file can't be read as it is: it is on no disk of
+            this machine, has other columns, or rows of it were deleted.
         """
         ...
 

@@ -146,13 +146,13 @@ def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -
         warnings=(*warnings, *_table_warnings(table, choice, never)),
         estimated_rows=table.estimated_rows,
         almost=choice.almost,
-        logged=_is_logged(table, key, never),
+        logged=_is_logged(table, never),
     )
 
 
-def _is_logged(table: SourceTable, key: tuple[str, ...], never: set[str]) -> bool:
+def _is_logged(table: SourceTable, never: set[str]) -> bool:
     kept = all(exact_column(c) is not None for c in table.columns if c.name not in never)
-    return bool(key) and kept and why_unlogged(table) is None
+    return kept and why_unlogged(table) is None
 
 
 def _choose(table: SourceTable, key: tuple[str, ...], never: set[str]) -> _Choice:

@@ -53,7 +53,7 @@ from mirrorlake.merge.reshape import (
     record_as_made,
     reshape_layer,
 )
-from mirrorlake.merge.small_fold import SmallFold, is_small, small_fold
+from mirrorlake.merge.small_fold import SMALL_COPY, SmallFold, small_fold
 from mirrorlake.merge.staging import StagedLayers, branch_sql, drop_stale, new_branch
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT
@@ -63,9 +63,6 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-SMALL_COPY = 20_000
-"""A full copy of up to this many rows replaces the layer's rows; a larger one is merged."""
 
 
 def fold_layer(
@@ -244,21 +241,6 @@ def _refuse_damaged(
     """See that what is folded is what was loaded: nothing that rotted gets into a layer."""
     parts = (workspace.lake, workspace.ledger, plan.contract)
     refuse_damaged(*parts, (*todo.loads, *todo.known), compared)
-
-
-def folds_by_spark(workspace: Workspace, plan: ResolvedTable) -> bool:
-    """Whether Spark is expected to fold what is loaded next: it may be started meanwhile. Where it
-    turns out to be otherwise, it starts when it is needed, or for nothing.
-
-    Raises:
-        LakeError: the catalog or the storage failed.
-    """
-    if plan.entity is not None or (plan.contract.clean == "table" and plan.clean_rules):
-        return True
-    table = workspace.lake.load(plan.deduped)
-    filled = table is not None and table.current_snapshot() is not None
-    replaced = plan.contract.copies and plan.table.estimated_rows <= SMALL_COPY
-    return filled and not replaced and not is_small(workspace, plan, table)
 
 
 def ensure_layer(

@@ -5,8 +5,8 @@ It is the rule of `mirrorlake.merge.row_sql.ranks` and of the MERGE in
 `mirrorlake.merge.statements`, for layers whose columns are raw's as they are. A row is never taken
 apart: only keys are looked at, and rows that stay or come are written as they were read.
 
-What belongs here: which tables are folded so, and which rows are left. What doesn't: the commit
-(`mirrorlake.destinations.iceberg.commits.rewritten_rows`).
+What belongs here: which tables are folded so, which by Spark, and which rows are left. What doesn't:
+the commit (`mirrorlake.destinations.iceberg.commits.rewritten_rows`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from mirrorlake.workspace import Workspace
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
+SMALL_COPY: Final = 20_000
+"""A full copy of up to this many rows replaces the layer's rows; a larger one is merged."""
 BYTES: Final = 4 * 2**20
 """A larger layer is left to Spark, which writes what changed: each fold here writes all of it."""
 MEMORY: Final = 64 * 2**20
@@ -64,7 +66,7 @@ class SmallFold:
     same: bool
 
 
-def is_small(
+def _is_small(
     workspace: Workspace, plan: ResolvedTable, layer: LakeTable | None, rows: int = 0
 ) -> bool:
     """Whether this number of rows can be folded into a layer without Spark, judged by its snapshot
@@ -72,6 +74,21 @@ def is_small(
     held = most_rows(layer) if layer is not None else None
     limit = workspace.config.spark.folds_from
     return held is not None and max(held, rows) < limit and _has_plain_key(plan)
+
+
+def folds_by_spark(workspace: Workspace, plan: ResolvedTable) -> bool:
+    """Whether Spark is expected to fold what is loaded next: it may be started meanwhile. Where it
+    turns out to be otherwise, it starts when it is needed, or for nothing.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+    """
+    if plan.entity is not None or (plan.contract.clean == "table" and plan.clean_rules):
+        return True
+    table = workspace.lake.load(plan.deduped)
+    filled = table is not None and table.current_snapshot() is not None
+    replaced = plan.contract.copies and plan.table.estimated_rows <= SMALL_COPY
+    return filled and not replaced and not _is_small(workspace, plan, table)
 
 
 def small_fold(
@@ -87,7 +104,7 @@ def small_fold(
     """
     lake = workspace.lake
     raw, table = lake.load(plan.raw), lake.load(layer.identifier)
-    if raw is None or table is None or not is_small(workspace, plan, table, todo.rows):
+    if raw is None or table is None or not _is_small(workspace, plan, table, todo.rows):
         return None
     if table.format_version != 2:
         return None  # PyIceberg writes none other

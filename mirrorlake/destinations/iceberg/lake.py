@@ -6,10 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from mirrorlake.destinations.base import EVERY_ROW, Commit, Condition, Identifier, TableStatistics
+from mirrorlake.destinations.base import (
+    EVERY_ROW,
+    Commit,
+    Condition,
+    Identifier,
+    LocalFiles,
+    TableStatistics,
+)
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.commits import branches, commit
-from mirrorlake.destinations.iceberg.reading import stream
+from mirrorlake.destinations.iceberg.reading import plain_files, stream
 
 
 class Lake(Connection):
@@ -73,6 +80,12 @@ class Lake(Connection):
     ) -> Iterator[pa.RecordBatch] | None:
         table = self.load(identifier)
         return stream.read_rows(self, table, columns, rows, version) if table is not None else None
+
+    def local_files(
+        self, identifier: Identifier, columns: Sequence[str], version: int
+    ) -> LocalFiles | None:
+        table = self.load(identifier)
+        return plain_files.local_files(self, table, columns, version) if table is not None else None
 
     def statistics(
         self, identifier: Identifier, version: int | None = None

@@ -20,7 +20,7 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.load.protocol.receipts import recovered_words, still_open, warn_of_unseen
-from mirrorlake.merge.fold import folds_by_spark
+from mirrorlake.merge.small_fold import folds_by_spark
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.fold import fold_layers, fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
@@ -265,12 +265,11 @@ class LoadedTable:
         elif unchanged is not None:
             note_unchanged(leased.ledger, [unchanged])
         seconds = time.monotonic() - self.started
-        changed = "; ".join(leased.changes)
-        if unchanged is not None:  # a rule may have changed
+        if unchanged is not None:
             result = unchanged_result(unchanged, self.settled, len(folded), seconds)
-            return replace(result, changed=changed)
-        result = result_of(contract, self.loads, self.settled, len(folded), seconds)
-        words = {"changed": changed, "held_back": "".join(leased.holding)}
+        else:
+            result = result_of(contract, self.loads, self.settled, len(folded), seconds)
+        words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
         return replace(result, put_right=tuple(repaired), **words)
 
 

@@ -18,7 +18,7 @@ from functools import partial
 
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MirrorlakeError
-from mirrorlake.merge.fold import SMALL_COPY
+from mirrorlake.merge.small_fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.results import Synced, SyncResult
 from mirrorlake.operations.loading.sync import load_table, sync_table

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 
+from mirrorlake.destinations.base import LocalFiles
 from mirrorlake.proof.forms.canonical import NULL, Form
 from mirrorlake.proof.forms.hashing import numbers_of_digits
 from mirrorlake.proof.ranges.ranges import NOTHING, Tally
@@ -89,6 +90,45 @@ def tally_of(cells: Sequence[tuple[Column, Form]], batches: Iterable[Any]) -> Ta
     return _tally(_joined(texts), (_plain(cells, batch) for batch in batches))
 
 
+def tally_files(
+    cells: Sequence[tuple[Column, Form]],
+    files: LocalFiles,
+    never_null: Sequence[str],
+    originals: str | None,
+) -> Tally:
+    """Number and digest of all rows of Parquet files on a local disk, which DuckDB reads by itself.
+
+    Args:
+        never_null: columns of the key.
+        originals: the column of original texts, if there is one: it must hold none.
+
+    Raises:
+        NoForm: a value, or a type, has none here, a key is NULL, or DuckDB can't read a file.
+    """
+    texts = [
+        _sql_of(*cell, f"c{n}", filled=cell[1].name in files.filled) for n, cell in enumerate(cells)
+    ]
+    refused = [f"{_quoted(name)} IS NULL" for name in never_null]
+    refused += [f"len({_quoted(originals)}) > 0"] if originals is not None else []
+    columns = _columns_of(cells, files.paths)
+    asked = f"count(*), sum({_DIGEST.format(_joined(texts))})::VARCHAR"
+    if refused:
+        columns.append(f"{' OR '.join(refused)} AS refused")
+        asked += ", count(CASE WHEN refused THEN error('no form') END)"
+    source = f"SELECT {', '.join(columns)} FROM read_parquet(?, {_AS_IT_IS})"  # noqa: S608
+    if not files.paths:
+        return NOTHING
+    cursor = _database(os.getpid(), None).cursor()
+    try:
+        sql = f"SELECT {asked} FROM ({source})"  # noqa: S608
+        [(rows, digest, *_)] = cursor.execute(sql, [[*files.paths]]).fetchall()
+    except duckdb.Error as error:
+        raise NoForm from error
+    finally:
+        cursor.close()
+    return Tally(int(rows), int(digest or 0))
+
+
 def hashes_of(
     cells: Sequence[tuple[Column, Form]], key: Sequence[int], rows: Any
 ) -> tuple[Any, list[bytes]]:
@@ -124,9 +164,7 @@ def hashes_in_file(
     Raises:
         NoForm: a value, or a type, has none here, or DuckDB can't read the file.
     """
-    if any(form.iceberg in _POINT for _, form in cells) or set(rows.path) & _PATTERNS:
-        raise NoForm
-    columns = [f"{_in_file(*cell)} AS c{n}" for n, cell in enumerate(cells)]
+    columns = _columns_of(cells, [rows.path])
     asked = _hash_and_key(cells, key, rows.filled)
     if originals is not None:
         columns.append(f"len({_quoted(originals)}) AS kept")
@@ -143,6 +181,18 @@ def hashes_in_file(
         raise NoForm from error
     finally:
         cursor.close()
+
+
+def _columns_of(cells: Sequence[tuple[Column, Form]], paths: Iterable[str]) -> list[str]:
+    """SQL of the cells' columns in files, called c0, c1 … as `_plain` gives them.
+
+    Raises:
+        NoForm: a type has none there, or a path stands for several files.
+    """
+    points = any(form.iceberg in _POINT for _, form in cells)
+    if points or any(set(path) & _PATTERNS for path in paths):
+        raise NoForm
+    return [f"{_in_file(*cell)} AS c{n}" for n, cell in enumerate(cells)]
 
 
 def _hash_and_key(

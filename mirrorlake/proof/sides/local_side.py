@@ -28,7 +28,7 @@ from mirrorlake.proof.forms.rows import Key, RowDigest, RowForm
 from mirrorlake.proof.ranges.order import Part
 from mirrorlake.proof.ranges.ranges import INTEGERS, NOTHING, Range, Span, Tally
 from mirrorlake.proof.ranges.target import MOST_BESIDE, Target, named
-from mirrorlake.proof.sides.duckdb_forms import NoForm, forms_of, tally_forms, tally_of
+from mirrorlake.proof.sides.duckdb_forms import NoForm, forms_of, tally_files, tally_forms, tally_of
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -78,6 +78,10 @@ def digest_locally(
     found = Local()
     if target.mirror.snapshot is None:
         return found
+    if span == Span() and not newer and not target.scope.beside:
+        tally = _tally_files(lake, target, [part.column.name for part in parts])
+        if tally is not None:
+            return Local(tally)
     forms = {",".join(key).encode("utf-8", "replace") for key in newer}
     moved = _Moved(forms, listed=bool(named(target, newer)))
     try:
@@ -88,6 +92,23 @@ def digest_locally(
     except NoForm:
         return None
     return found
+
+
+def _tally_files(lake: Destination, target: Target, key: Sequence[str]) -> Tally | None:
+    """All of the lake's rows, where they are plain files on this machine, which DuckDB reads by
+    itself; None elsewhere."""
+    snapshot, rows = target.mirror.snapshot, target.rows
+    if snapshot is None or target.flags:
+        return None
+    originals = ORIGINALS if rows.originals else None
+    names = [cell.name for cell in rows.cells] + ([originals] if originals else [])
+    files = lake.local_files(target.mirror.identifier, names, snapshot)
+    if files is None:
+        return None
+    try:
+        return tally_files(_cells(target.table, rows), files, key, originals)
+    except NoForm:
+        return None
 
 
 def tally_rows(table: SourceTable, form: RowForm, batches: Iterable[Any]) -> Tally | None:

@@ -13,6 +13,7 @@ import random
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -138,8 +139,8 @@ class Readers:
                     query = " UNION ALL ".join(f"SELECT sum(amount) AS s FROM {n}" for n in heads)
                     (found,) = by_name.ask(heads, f"SELECT sum(s) FROM ({query}) AS t")
                     self.saw(engine, "by name", found, len(heads))
-        except Exception as error:  # noqa: BLE001 - what a reader meets is what is looked for
-            self.wrong.append(f"{engine}: {type(error).__name__}: {error}")
+        except Exception:  # noqa: BLE001 - what a reader meets is what is looked for
+            self.wrong.append(f"{engine}: {traceback.format_exc()}")
 
     def saw(self, engine: str, how: str, found: Any, tables: int) -> None:
         self.counts[engine, how] = self.counts.get((engine, how), 0) + 1

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.compute as _compute
 import pytest
 from click.testing import Result
+from pyiceberg.table import StaticTable
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
@@ -154,15 +155,21 @@ def test_a_table_of_such_a_name_is_left_alone(bank: Workspace) -> None:
 
 
 @pytest.mark.full
-def test_only_some_metadata_files_of_what_is_shown_stay(bank: Workspace) -> None:
+def test_only_some_metadata_files_of_what_is_shown_stay(
+    bank: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that a reader may have begun with do: who began with the first reads on."""
     cut = make_cut(bank, "s", CutTerms(), said).cut
     from mirrorlake.cuts.shown import show_newest
     from mirrorlake.destinations.iceberg.storage.listing import list_files
 
-    for _ in range(KEPT + 2):
-        show_newest(bank, cut)
     table = bank.lake.load(at_cut(bank, "current"))
     assert table is not None
+    for _ in range(KEPT + 2):
+        show_newest(bank, cut)
+    assert len(StaticTable.from_metadata(table.metadata_location).scan().to_arrow()) == 100
+    monkeypatch.setattr(shown_clones, "KEPT_FOR", timedelta(0))
+    show_newest(bank, cut)
     found = list_files(table, f"{table.location()}/metadata").files
     assert len([one for one in found if one.path.endswith(".metadata.json")]) == KEPT
     assert sum(sums(bank)) == 20_000

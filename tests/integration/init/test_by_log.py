@@ -50,22 +50,23 @@ def test_full_copies_could_follow_a_log_that_qualifies(
     with set_globally(server, binlog_expire_logs_seconds=DAYS):
         first = init()
         assert first.exit_code == 0, first.output
-        words = "1 full copy could follow the server's binary log instead"
+        words = "2 full copies could follow the server's binary log instead"
         assert words in " ".join(first.stdout.split())
         text = (tmp_path / "mirrorlake.yaml").read_text()
         assert words in " ".join(text.replace("#", "").split())
         assert modes(text)["kept"] == "full"
         second = init("--mode", "binlog", "--json")
     found = json.loads(second.stdout)
-    assert found["log"] == {"tables": 1, "missing": [], "written": True}
-    assert found["modes"] == {"full": 3, "binlog": 1, "incremental": 1}
+    assert found["log"] == {"tables": 2, "missing": [], "written": True}
+    assert found["modes"] == {"full": 2, "binlog": 2, "incremental": 1}
     monkeypatch.setenv("S_PASSWORD", PASSWORD)
     config = load_config(tmp_path / "mirrorlake.yaml")
     assert {c.table: c.mode for c in config.tables} == {
-        **dict.fromkeys(("child", "keyless", "old"), "full"),
-        "kept": "binlog",
+        **dict.fromkeys(("child", "old"), "full"),
+        **dict.fromkeys(("kept", "keyless"), "binlog"),
         "moving": "incremental",
     }
+    assert config.table("keyless").key == ()
 
 
 def test_what_is_missing_is_named_with_its_statement(

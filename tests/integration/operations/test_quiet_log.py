@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from demo.embedded import EmbeddedServer
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.following.lag import read_lag
 from mirrorlake.operations.loading import quiet_log
 from mirrorlake.operations.loading.detect import find_moved
@@ -122,6 +123,25 @@ def test_a_sync_of_tables_whose_log_is_quiet_reads_nothing(sql: Sql, engine_for:
     assert unchanged() == {"u"}
     other = engine_for({"t": LOG, "u": {**LOG, "columns": {"name": {"pii": "mask"}}}})
     assert unchanged(other) == set()
+
+
+def test_what_was_put_right_of_a_table_is_said_though_its_log_is_quiet(
+    sql: Sql, engine_for: EngineFor
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1), (2)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    deduped = Identifier(contract.namespaces.deduped, "t")
+    table = workspace.lake.load(deduped)
+    assert table is not None
+    table.delete("id = 2")
+    found = sync_table(workspace, contract)
+    assert found.unchanged == "log"
+    assert any(str(deduped) in words for words in found.put_right), found.put_right
+    after = workspace.lake.load(deduped)
+    assert after is not None
+    assert after.scan().to_arrow().num_rows == 2
 
 
 def test_the_lag_is_of_the_table_that_is_most_behind(sql: Sql, engine_for: EngineFor) -> None:

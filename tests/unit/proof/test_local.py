@@ -20,6 +20,7 @@ from pyiceberg.expressions import (
     LessThanOrEqual,
     Or,
 )
+from pyiceberg.types import StringType
 
 from mirrorlake.config import LakeConfig
 from mirrorlake.destinations.base import Identifier
@@ -449,6 +450,13 @@ class Held:
         told = [{"k": self.values[n], "name": f"n{n}", ORIGINALS: [], **more} for n in rows]
         self.table.append(pa.Table.from_pylist(told, self.table.schema().as_arrow()))
 
+    def head(self) -> int:
+        """Have what main shows now compared."""
+        found = self.table.refresh().current_snapshot()
+        assert found is not None
+        self.target.mirror.snapshot = found.snapshot_id
+        return found.snapshot_id
+
     def read(self, keys: Any = EVERYWHERE, newer: tuple[Any, ...] = ()) -> local_side.Local | None:
         return local_side.digest_locally(self.lake, self.target, self.parts, keys, newer)
 
@@ -470,6 +478,54 @@ def test_rows_of_a_span_are_read_from_the_lake(tmp_path: Path, kind: str) -> Non
         assert held.read(Range(2, 5)) == local_side.Local(held.tally(1, 2, 3))
     held.write(range(2, 3))
     assert held.read(span) == local_side.Local(held.tally(1, 2, 3)), "it is not in the snapshot"
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_plain_files_are_digested_as_they_are(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(tmp_path, kind)
+    held.target.flags = False
+    before, read = held.tally(0, 1, 2, 3, 4, 5), local_side._within
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(local_side, "_within", refuse)
+    assert held.read() == local_side.Local(before)
+    held.write(range(1), name=None)
+    held.head()
+    without = Tally(1, digest(f"{held.forms[0]},N"))
+    assert held.read() == local_side.Local(before + without)
+    held.write(range(1), k=None)
+    held.head()
+    monkeypatch.setattr(local_side, "_within", read)
+    assert held.read() is None, "a key without a place"
+
+
+def test_files_that_are_not_plain(tmp_path: Path) -> None:
+    """Other names than the table's, narrower types, an original; they are read by the table."""
+    held = Held(tmp_path, "int")
+    held.target.flags = False
+    place, snapshot = held.target.mirror.identifier, held.target.mirror.snapshot
+    found = held.lake.local_files(place, ["k", "name"], snapshot)
+    assert found is not None
+    assert (len(found.paths), found.filled) == (2, {"k", "name"})
+    assert held.lake.local_files(Identifier("d", "lost"), ["k"], snapshot) is None
+    with held.table.update_schema() as change:
+        change.rename_column("name", "called")
+    with held.table.update_schema() as change:
+        change.add_column("name", StringType())
+    held.write(range(3, 4), called="n3", name="new")
+    snapshot = held.head()
+    assert held.lake.local_files(place, ["k", "name"], snapshot) is None
+    assert held.lake.local_files(place, ["k", "called"], snapshot) is None
+    assert held.lake.local_files(place, ["k"], snapshot) is not None
+    other = Held(tmp_path / "other", "int")
+    other.target.flags = False
+    other.write(range(1), **{ORIGINALS: [{"column": "name", "text": "x"}]})
+    other.head()
+    assert other.read() is None
 
 
 def test_a_table_that_keeps_neither_originals_nor_flags(tmp_path: Path) -> None:
@@ -496,8 +552,7 @@ def test_what_the_lake_flags_or_keeps_an_original_of_is_seen_there(tmp_path: Pat
     held = Held(tmp_path, "int")
 
     def now() -> local_side.Local | None:
-        found = held.table.current_snapshot()
-        held.target.mirror.snapshot = found and found.snapshot_id
+        held.head()
         return held.read()
 
     held.write(range(1), **{DELETED_AT: datetime(2020, 1, 1, tzinfo=UTC)})

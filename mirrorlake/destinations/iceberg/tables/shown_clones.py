@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from mirrorlake.destinations.base import Identifier
@@ -27,7 +28,9 @@ from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.failpoints import failpoint
 
 KEPT: Final = 10
-"""Metadata files of a clone that stay: a reader that began with one may open it again."""
+KEPT_FOR: Final = timedelta(hours=1)
+"""Metadata files of a clone that stay, at least so many, and for so long: a reader that began with
+one opens it again."""
 _AT_ONCE: Final = 16
 
 
@@ -185,9 +188,10 @@ def _remove_old(lake: Connection, name: Identifier) -> None:
             return
         found = list_files(table, f"{table.location()}/metadata")
         ours = [file for file in found.files if file.path.endswith(".metadata.json")]
-        newest = sorted(ours, key=lambda file: (file.path.rsplit("/", 1)[1], file.written))
-        for file in newest[:-KEPT]:
-            found.remove(file)
+        in_turn = sorted(ours, key=lambda file: (file.path.rsplit("/", 1)[1], file.written))
+        for file in in_turn[:-KEPT]:
+            if file.written < in_turn[-1].written - KEPT_FOR:  # both by the storage's clock
+                found.remove(file)
     except (OSError, LakeError):
         return  # the next move removes them
 
