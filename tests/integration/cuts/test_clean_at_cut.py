@@ -291,10 +291,12 @@ def test_deduped_that_is_another_table_gives_the_cut_no_rules(
     people = people_for({"name": {"pii": "show"}})
     synced(people)
     assert "email" not in shown(place, clean(people))
-    deduped = people.lake.load(Identifier(people.config.tables[0].namespaces.deduped, "people"))
+    name = Identifier(people.config.tables[0].namespaces.deduped, "people")
+    deduped = people.lake.load(name)
     assert deduped is not None
     Path(re.sub("^file:/+", "/", deduped.metadata_location)).unlink()
-    assert command("refold", "--damaged", workspace=people).exit_code == 0
+    people.lake.catalog.drop_table(name.path)  # behind a server, nobody sees what is not there
+    synced(people)
     # What shows nothing by wrong rules yet would with the next one that comes: it goes at once.
     assert sql_of(people) == ""
     ruled = people_for({"name": {"pii": "show"}, "born": {"pii": "null"}})
