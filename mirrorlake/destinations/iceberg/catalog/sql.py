@@ -34,7 +34,7 @@ from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.runtime.database_waits import bound_waits
 from mirrorlake.runtime.replaced_file import reopen_replaced
 
-_KEPT = 200
+_KEPT = 500
 """Tables whose metadata is kept; of a table with a long history it is megabytes."""
 _FIND = sa.text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
@@ -99,7 +99,8 @@ class LakeCatalog(SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
         self._local = self.engine.dialect.name == "sqlite"
-        self._parsed: dict[tuple[str, str], _Parsed] = {}
+        self._parsed: dict[str, _Parsed] = {}
+        """By the folder of the metadata files: of each table one."""
 
     def _init_catalog(self) -> None:
         """What the parent does first, before it connects."""
@@ -122,7 +123,7 @@ class LakeCatalog(SqlCatalog):
         location = self._find(values)
         if location is None:
             raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
-        parsed = self._parsed.get((namespace, name))
+        parsed = self._parsed.get(_folder(location))
         if parsed is None or parsed.location != location or parsed.seen != _look(location):
             parsed = self._parse(location, namespace, name)
         path = (*Catalog.identifier_to_tuple(namespace), name)
@@ -201,10 +202,19 @@ class LakeCatalog(SqlCatalog):
         seen = _look(location)  # before it is read: a change meanwhile is seen the next time
         row = {"table_namespace": namespace, "table_name": name, "metadata_location": location}
         table = self._convert_orm_to_iceberg(_Row(**row))  # pyright: ignore[reportArgumentType]
-        parsed = _Parsed(location, seen, table.metadata, table.io)
+        return self._keep(_Parsed(location, seen, table.metadata, table.io))
+
+    def _write_metadata(  # pyright: ignore[reportIncompatibleMethodOverride] (there it is static)
+        self, metadata: TableMetadata, io: FileIO, metadata_path: str
+    ) -> None:
+        """As the parent's. What was written need not be read again by who wrote it."""
+        super()._write_metadata(metadata, io, metadata_path)
+        self._keep(_Parsed(metadata_path, _look(metadata_path), metadata, io))
+
+    def _keep(self, parsed: _Parsed) -> _Parsed:
         if len(self._parsed) >= _KEPT:
             self._parsed.clear()
-        self._parsed[namespace, name] = parsed
+        self._parsed[_folder(parsed.location)] = parsed
         return parsed
 
 
@@ -224,6 +234,10 @@ class _Row:
     table_namespace: str
     table_name: str
     metadata_location: str
+
+
+def _folder(location: str) -> str:
+    return location.rpartition("/")[0]
 
 
 def _look(location: str) -> tuple[int, int] | None:

@@ -1,0 +1,65 @@
+"""Metadata that this process wrote are kept, and not read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import Table
+from pyiceberg.types import StringType
+
+from mirrorlake.config import LakeConfig
+from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog
+from mirrorlake.destinations.iceberg.lake import Lake
+
+
+def test_what_this_process_wrote_is_as_it_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metadata that a commit made are kept: they are those of its file, which is not read again."""
+    lake = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+    lake.make_namespace("d")
+    rows = pa.table({"id": [1, 2], "name": ["a", None], "at": [datetime(2020, 1, 1), None]})
+    read = LakeCatalog._parse  # pyright: ignore[reportPrivateUsage]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a metadata file was read")
+
+    monkeypatch.setattr(LakeCatalog, "_parse", refuse)
+    table = lake.catalog.create_table(("d", "t"), rows.schema, location=f"{tmp_path}/lake/t")
+
+    def assert_as_read() -> None:
+        found = lake.catalog.load_table(("d", "t"))
+        monkeypatch.setattr(LakeCatalog, "_parse", read)
+        other = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+        again = other.catalog.load_table(("d", "t"))
+        monkeypatch.setattr(LakeCatalog, "_parse", refuse)
+        assert (found.metadata, found.metadata_location) == (
+            again.metadata,
+            again.metadata_location,
+        )
+        assert found.scan().to_arrow() == again.scan().to_arrow()
+
+    steps: list[Callable[[Table], object]] = [
+        lambda one: one.append(rows),
+        lambda one: one.update_schema().add_column("more", StringType()).commit(),
+        lambda one: one.append(rows),
+        lambda one: (
+            one.manage_snapshots().create_tag(one.metadata.snapshots[0].snapshot_id, "x").commit()
+        ),
+        lambda one: one.delete("id = 1"),
+        lambda one: one.transaction().set_properties({"a": "b"}).commit_transaction(),
+        lambda one: (
+            one.maintenance.expire_snapshots().by_id(one.metadata.snapshots[1].snapshot_id).commit()
+        ),
+        lambda one: one.update_spec().add_identity("id").commit(),
+        lambda one: one.overwrite(rows.slice(0, 1)),
+    ]
+    assert_as_read()
+    for step in steps:
+        step(table)
+        assert_as_read()
+        table = lake.catalog.load_table(("d", "t"))
