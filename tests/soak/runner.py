@@ -9,9 +9,11 @@ server have; what a killed one asked the JVM to do goes on without it.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import select
+import signal
 import sys
 import threading
 import traceback
@@ -139,7 +141,8 @@ def _take_own_session(spark: LazySpark) -> None:
 
 
 def child(order: dict[str, Any], spark: LazySpark | None) -> int:
-    """Run an order; its exit code."""
+    """Run an order; its exit code. Where it is stuck, SIGUSR1 has it print what each thread does."""
+    faulthandler.register(signal.SIGUSR1)
     try:
         act(order, spark)
     except MirrorlakeError as error:

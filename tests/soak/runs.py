@@ -19,6 +19,8 @@ from tests.soak import runner
 
 ROOT = Path(__file__).parents[2]
 STUCK_SECONDS = 90.0
+PATIENCE = 300.0
+"""How long one that is stuck is waited for, once it said where."""
 START_SECONDS = 600.0
 """So long a runner may take to start its JVM, on a machine that does much else."""
 
@@ -191,7 +193,14 @@ class Runner:
         return run.code
 
     def run(self, order: Order) -> Run:
-        """A child from start to end."""
+        """A child from start to end. What one that is stuck does is printed, as pytest shows it."""
         run = self.start(order)
-        self.wait(run)
+        if self.wait(run) is None:
+            log = self.folder / "runner.log"
+            before = log.stat().st_size
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(run.pid, signal.SIGUSR1)
+            time.sleep(2)
+            print(f"stuck for {STUCK_SECONDS:.0f} s:", log.read_bytes()[before:].decode())
+            self.wait(run, PATIENCE)
         return run
