@@ -17,12 +17,13 @@ _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAME, _SET_LABELS, _ENUM_LABELS
 _GEOMETRY, _KEY, _KEY_WITH_PREFIX, _DEFAULT_LABEL_CHARSET, _LABEL_CHARSET = range(7, 12)
 _VISIBILITY: Final = 12
 
-_TEXTS: Final = (wire.STRING, wire.VAR_STRING, wire.VARCHAR, *wire.BLOBS)
+_TEXTS: Final = (wire.STRING, wire.VAR_STRING, wire.VARCHAR, *wire.BLOBS, wire.VECTOR)
+"""Types that have a charset; a VECTOR has the binary one (seen: MySQL 9.7.4)."""
 _MARIADB_TEXTS: Final = (*_TEXTS, wire.GEOMETRY, wire.VARCHAR_COMPRESSED, wire.BLOB_COMPRESSED)
 """In MariaDB a shape is a BLOB, and has a charset; compressed columns keep theirs."""
 _NUMBERS: Final = (*wire.INTEGERS, wire.NEWDECIMAL, wire.FLOAT, wire.DOUBLE)
 _MARIADB_NUMBERS: Final = (*_NUMBERS, wire.YEAR)
-"""Types that have a bit for their sign (seen: MySQL 8.0.12, MariaDB 11.4.5)."""
+"""Types that have a bit for their sign (seen: MySQL 8.0.12 and 9.7.4, MariaDB 11.4.5)."""
 
 
 @dataclass

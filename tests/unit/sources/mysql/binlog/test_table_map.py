@@ -54,6 +54,16 @@ def test_mariadb_counts_years_and_shapes_too() -> None:
     assert [c.collation for c in found.columns[3:6]] == [45, 63, 63]
 
 
+@pytest.mark.parametrize(
+    "charsets", [part(2, b"\x3f\0\x08\2\xfc\xff\0"), part(3, b"\x08\x3f\xfc\xff\0")]
+)
+def test_a_vector_counts_among_texts(charsets: bytes) -> None:
+    """As MySQL 9.7.4 writes it: were it left out, a text behind it would have another's charset."""
+    kinds = bytes([wire.VARCHAR, wire.VECTOR, wire.VARCHAR])
+    found = read_table_map(table_map(kinds, b"\x14\0\4\x50\0", charsets), mariadb=False)
+    assert [column.collation for column in found.columns] == [8, 63, 255]
+
+
 def test_long_strings_have_their_length_in_two_places() -> None:
     # CHAR(255) of four bytes a letter: 1,020.
     found = read_table_map(table_map(bytes([wire.STRING]), bytes([0xCE, 0xFC])), mariadb=False)
