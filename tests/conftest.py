@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
 
 
-def pytest_make_parametrize_id(config: pytest.Config, val: Any, argname: str) -> str | None:  # noqa: ARG001 (by name)
+def pytest_make_parametrize_id(config: pytest.Config, val: Any, argname: str) -> str | None:
     """A test's name has the version of a server that was brought."""
     for values, variable in BROUGHT:
         if any(val is value or (isinstance(val, str) and val == value) for value in values):

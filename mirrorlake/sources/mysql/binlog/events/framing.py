@@ -152,7 +152,7 @@ def _read_description(given: bytes) -> FormatDescription:
     lengths = fields.take(fields.left)
     if version != 4 or header != HEADER_SIZE or len(lengths) < WRITE_ROWS_V1:
         raise unreadable(what, f"version {version}, a header of {header} bytes")
-    # MySQL from 8.4 on writes the second version of row events alone, and has no length of the first.
+    # Newer servers (seen: MySQL 9.7.4) write row events of the second version alone.
     rows = lengths[WRITE_ROWS_V1 - 1], *lengths[WRITE_ROWS - 1 : WRITE_ROWS]
     if lengths[TABLE_MAP - 1] != 8 or (rows[0] != 8 and rows != (0, 10)):
         raise unreadable(what, "row events have a format of before MySQL 5.1.4")

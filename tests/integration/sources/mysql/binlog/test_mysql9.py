@@ -49,7 +49,9 @@ def test_transactions_with_tags(server: EmbeddedServer, database: str, sql: Sql)
     tagged(sql, "green_2", "UPDATE t SET v = 'x' WHERE id = 1")
     tables = followed(source_of(server), database, "t")
     batches = read_log(server, start, tables)
-    assert folded(batches, "t", ["id"]) == plain(selected(server, database, "t").to_pylist(), ["id"])
+    assert folded(batches, "t", ["id"]) == plain(
+        selected(server, database, "t").to_pylist(), ["id"]
+    )
     tags = [one.split(":")[1:-1] for one in images(batches, "t").column("_gtid").to_pylist()]
     assert tags == [["blue"], ["blue"], [], ["green_2"], ["green_2"]]
 
