@@ -111,6 +111,18 @@ def test_texts_beside_a_vector(
     assert [row[f"c{n}"] for n in range(len(charsets))] == [letters[name] for name in charsets]
 
 
+def test_signs_beside_a_year(server: EmbeddedServer, database: str, sql: Sql) -> None:
+    """8.0.12 logs no sign of a YEAR, and `test_binlog_types.py` has one among many others."""
+    start = log_end(server)
+    sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, y YEAR, a INT UNSIGNED, b INT, c BIGINT UNSIGNED)",
+        "INSERT INTO t VALUES (1, 2000, 4294967295, -1, 18446744073709551615)",
+    )
+    batches = read_log(server, start, followed(source_of(server), database, "t"))
+    wanted = plain(selected(server, database, "t").to_pylist(), ["id"])
+    assert folded(batches, "t", ["id"]) == wanted
+
+
 def test_a_vector_is_refused_by_name(server: EmbeddedServer, database: str, sql: Sql) -> None:
     start = log_end(server)
     sql(
