@@ -73,8 +73,8 @@ class FollowedTable:
                     return logged.signed_as(one)
         listed = ", ".join(sorted(unclear))
         raise TypeRefused(
-            f"table {logged.name} has a YEAR, and its binary log does not say clearly which numbers "
-            f"have a sign: {listed}",
+            f"table {logged.name} has a YEAR, and its binary log does not say clearly which "
+            f"numbers have a sign: {listed}",
             table=logged.name,
             next_step="Read the table again; if it stays so, use another `mode` for it",
         )

@@ -171,7 +171,8 @@ _HARMLESS: Final[Mapping[str, str]] = {
         binlog_rows_query_log_events binlog_transaction_compression
         binlog_transaction_compression_level_zstd bulk_insert_buffer_size check_constraint_checks
         column_compression_threshold column_compression_zlib_level column_compression_zlib_strategy
-        column_compression_zlib_wrap enable_cascade_triggers foreign_key_checks gtid_domain_id gtid_next gtid_seq_no
+        column_compression_zlib_wrap enable_cascade_triggers foreign_key_checks
+        gtid_domain_id gtid_next gtid_seq_no
         innodb_lock_wait_timeout innodb_snapshot_isolation innodb_support_xa innodb_table_locks
         insert_id
         low_priority_updates max_delayed_threads max_insert_delayed_threads sql_log_bin
