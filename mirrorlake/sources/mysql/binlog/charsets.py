@@ -19,6 +19,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
+from mirrorlake.sources.mysql.binlog.values.json_binary import JsonPrint
 from mirrorlake.sources.mysql.binlog.values.texts import WIDE, ConvertedText
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.types.exact_types import text_forms
@@ -28,7 +29,10 @@ _MORE_COLLATIONS = (
     "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
 )
 _LONGEST = "SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS"
-_POINTS = "SELECT CAST(CAST('1.0' AS JSON) AS CHAR)"
+_JSON = (
+    "SELECT CAST(CAST('1.0' AS JSON) AS CHAR),"
+    " CAST(JSON_ARRAY(CAST(REPEAT('x', 58) AS BINARY)) AS CHAR)"
+)
 _MOST_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 2**20
 _REMEMBERED: Final = 50_000
@@ -44,13 +48,13 @@ def read_server_forms(connection: Connection[Any]) -> ServerForms:
     """
     mariadb = is_mariadb(connection)
     charsets = {int(n): str(name) for n, name in rows_of(connection, _COLLATIONS)}
-    points = False
+    form = JsonPrint()
     if mariadb:
         charsets |= {int(n): str(name) for n, name in _more(connection)}
     else:
-        [(printed,)] = rows_of(connection, _POINTS)
-        points = str(printed) == "1.0"
-    return ServerForms(charsets, _ServerCharsets(connection), points)
+        [(number, lines)] = rows_of(connection, _JSON)
+        form = JsonPrint(str(number) == "1.0", "\\n" if "\\n" in str(lines) else "\n")
+    return ServerForms(charsets, _ServerCharsets(connection), form)
 
 
 def _more(connection: Connection[Any]) -> list[tuple[Any, ...]]:

@@ -106,8 +106,8 @@ def test_texts_beside_a_vector(
         table = read_table(connection, database, "t")
     with pytest.raises(TypeRefused, match=r"v vector\(3\)"):
         exact_columns(table)
-    [batch] = read_log(server, start, {(database, "t"): FollowedTable.of(table, frozenset({"v"}))})
-    [row] = images([batch], "t").to_pylist()
+    tables = {(database, "t"): FollowedTable.of(table, frozenset({"v"}))}
+    [row] = images(read_log(server, start, tables), "t").to_pylist()
     assert [row[f"c{n}"] for n in range(len(charsets))] == [letters[name] for name in charsets]
 
 
