@@ -28,14 +28,14 @@ STATUS``."""
 LACKING = re.compile(
     r"\bOVER\s*\(|\bWITH\s+(?:RECURSIVE\b|\w+\s*(?:\([^)]*\)\s*)?AS\s*\()|\b(?:EXCEPT|INTERSECT|LATERAL)\b"
     r"|\b(?:REGEXP_\w+|JSON_TABLE|UUID_TO_BIN|BIN_TO_UUID|ST_SwapXY|GROUPING)\s*\(|\bFOR\s+SHARE\b"
-    r"|\bSKIP\s+LOCKED\b|\binformation_schema_stats_expiry\b|_0900_|\bAS\s+(?:FLOAT|DOUBLE)\s*\)"
+    r"|\bSKIP\s+LOCKED\b|\binformation_schema_stats_expiry\b|\bAS\s+(?:FLOAT|DOUBLE)\s*\)"
     r"|\bCHECK_CONSTRAINTS\b",
     re.IGNORECASE,
 )
 """``INNODB_TABLES`` and ``SHOW REPLICA STATUS`` are sent too: to a server that does not know them,
 what it has for them follows."""
-_NEWER = re.compile(r"/\*!(?:8|9)\d{4}.*?\*/", re.DOTALL)
-"""What MySQL 5.7 passes over."""
+_NEWER = re.compile(r"/\*[! ](?:8|9)\d{4}.*?\*/", re.DOTALL)
+"""What MySQL 5.7 passes over; its own log has such a comment without the exclamation mark."""
 _QUOTED = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"", re.DOTALL)
 _MARIADB = re.compile(r"/\*M!.*?\*/", re.DOTALL)
 """What MySQL passes over."""
