@@ -159,8 +159,8 @@ class RowGatherer:
                 "columns: binlog_row_image is not FULL, or the server leaves out generated columns "
                 "(MariaDB 11.8)",
                 table=shape.logged.name,
-                next_step=f"{_IMAGE_STEP}the table again; or use another `mode` for a table with generated "
-                "columns",
+                next_step=f"{_IMAGE_STEP}the table again; or use another `mode` for a table with "
+                "generated columns",
             )
         pending = self._pending.get(shape)
         if pending is None:
