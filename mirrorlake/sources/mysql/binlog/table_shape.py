@@ -66,7 +66,7 @@ class FollowedTable:
         first, second = logged.unsigned
         unclear = {names[number] for number in first ^ second} - self.excluded
         if unclear <= self.types.keys():
-            known = self.unsigned - self.excluded
+            known = set(self.unsigned - self.excluded)
             for one in logged.unsigned:
                 kept = {names[number] for number in one} - self.excluded
                 if kept & self.types.keys() == known:
