@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +13,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from demo.mariadb import MariaDB
+from demo.mariadb_files import LAYOUT
+from tests.support.brought_servers import MARIADB, MYSQL, brought_files, version_of
+from tests.support.mysql8 import MySQL8
 from tests.support.unflushed import JAVA, write_unflushed
 
 # How fast examples are made says how busy the machine is, not whether the code is right. Tests'
@@ -45,7 +49,12 @@ SETTINGS = "_hypothesis_internal_use_settings"  # where `@settings` leaves a tes
 
 # A table of MariaDB's took 20 ms to make, 1 without flushes.
 MariaDB.tuning = (*MariaDB.tuning, "--debug-no-sync")
+if brought := brought_files(MARIADB, LAYOUT):
+    MariaDB.find_files = staticmethod(lambda: brought)  # type: ignore[method-assign]
 write_unflushed()
+
+# By what a test is given one of the two servers, and who may bring another in its place.
+BROUGHT = (((MariaDB, "mariadb"), MARIADB), ((MySQL8, "mysql8"), MYSQL))
 
 
 class FilesTogether(LoadFileScheduling):
@@ -69,6 +78,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if quick:
         settings.load_profile("quick")
     gc.disable()
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: Any, argname: str) -> str | None:
+    """A test's name has the version of a server that was brought."""
+    for values, variable in BROUGHT:
+        if any(val is value or (isinstance(val, str) and val == value) for value in values):
+            version = version_of(variable)
+            return version and f"{values[1].rstrip('8')}-{version}"
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

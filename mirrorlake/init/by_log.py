@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 from mirrorlake.errors import ConfigError, SourceError
 from mirrorlake.init.suggest_tables import SuggestedTable
 from mirrorlake.runtime.plural import plural
-from mirrorlake.sources.mysql.binlog.requirements import LogRequirement, find_missing
+from mirrorlake.sources.mysql.binlog.requirements import LogRequirement, find_missing, steps_to
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +73,7 @@ def propose(
         words = "; ".join(f"{one.name}: {one.problem}" for one in needed)
         raise ConfigError(
             f"the server's binary log can't be followed: {words or 'it does not say why'}",
-            next_step=f"Run {'; '.join(one.fix for one in needed)}"
-            if needed
-            else "Leave --mode out",
+            next_step=steps_to(needed) or "Leave --mode out",
         )
     written = [
         replace(table, mode="binlog", notes=(_REASON,), almost=None) if table in could else table
@@ -106,4 +104,4 @@ def proposal_lines(found: LogProposal) -> Iterator[str]:
         )
     for one in found.missing:
         yield f"- {one.name}: {one.problem}"
-        yield f"  {one.fix}{'' if one.fix.startswith(('[', 'Upgrade')) else ';'}"
+        yield f"  {one.fix}{';' if one.is_statement else ''}"

@@ -63,8 +63,8 @@ def why_unlogged(table: SourceTable, read: Collection[str] | None = None) -> tup
     for key in table.foreign_keys:
         if _BY_SERVER & {key.on_update.upper(), key.on_delete.upper()}:
             columns = ", ".join(key.columns)
-            why = f"its foreign key ({columns}) lets InnoDB change rows by itself (CASCADE, SET "
-            return f"{why}NULL), and InnoDB logs none of that", step
+            why = f"its foreign key ({columns}) lets the server change rows by itself (CASCADE, "
+            return f"{why}SET NULL), and that may not be in the log", step
     return None
 
 

@@ -28,7 +28,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.workspace import Workspace
-from tests.integration.removed_in_9 import refused_by_9
+from tests.integration.refused_by_versions import refused_by_5_7, refused_by_9
 from tests.soak.runs import Runner
 from tests.support.mysql8 import MySQL8
 
@@ -71,6 +71,7 @@ def mysql8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MySQL8]:
         server.create_user(USER, PASSWORD)
         yield server
     assert not (found := refused_by_9(log)), f"MySQL 9 refuses: {found}"
+    assert not (found := refused_by_5_7(log)), f"MySQL 5.7 refuses: {found}"
 
 
 @pytest.fixture(scope="session")

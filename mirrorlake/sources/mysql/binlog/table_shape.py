@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from mirrorlake.errors import SchemaError
+from mirrorlake.errors import SchemaError, TypeRefused
 from mirrorlake.schema.originals import gather_originals
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.cells import PADDING, locate
@@ -35,11 +35,13 @@ class FollowedTable:
             tell UUID, INET4, INET6 and VECTOR of MariaDB from others.
         charsets: by column: its charset. Some servers log none of ENUM and SET (MySQL 8.0.12).
         excluded: columns that are passed over undecoded, by their names in MySQL.
+        unsigned: those of ``types`` that have no sign. The log of MySQL may be read in two ways.
     """
 
     types: Mapping[str, str] = field(default_factory=dict)
     charsets: Mapping[str, str] = field(default_factory=dict)
     excluded: frozenset[str] = frozenset()
+    unsigned: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, table: SourceTable, excluded: frozenset[str] = frozenset()) -> FollowedTable:
@@ -48,6 +50,33 @@ class FollowedTable:
             {column.in_mysql: column.data_type for column in table.columns},
             {c.in_mysql: c.charset for c in table.columns if c.charset is not None},
             excluded,
+            frozenset(column.in_mysql for column in table.columns if column.unsigned),
+        )
+
+    def with_signs(self, logged: TableMap) -> TableMap:
+        """The table with each number's sign as the log and the server's schema say it.
+
+        Raises:
+            TypeRefused: the log can be read in two ways, and the schema agrees with neither, or
+                is not known.
+        """
+        if len(logged.unsigned) == 1:
+            return logged
+        names = [column.name for column in logged.columns]
+        first, second = logged.unsigned
+        unclear = {names[number] for number in first ^ second} - self.excluded
+        if unclear <= self.types.keys():
+            known = set(self.unsigned - self.excluded)
+            for one in logged.unsigned:
+                kept = {names[number] for number in one} - self.excluded
+                if kept & self.types.keys() == known:
+                    return logged.signed_as(one)
+        listed = ", ".join(sorted(unclear))
+        raise TypeRefused(
+            f"table {logged.name} has a YEAR, and its binary log does not say clearly which "
+            f"numbers have a sign: {listed}",
+            table=logged.name,
+            next_step="Read the table again; if it stays so, use another `mode` for it",
         )
 
 
@@ -62,6 +91,7 @@ class TableShape:
                 table=logged.name,
                 next_step="Run SET GLOBAL binlog_row_metadata = FULL, and read the table again",
             )
+        logged = followed.with_signs(logged)
         self.logged, self.followed = logged, followed
         self.widths = [width_of(column) for column in logged.columns]
         self.scan = make_scan(self.widths)

@@ -45,6 +45,7 @@ from mirrorlake.sources.mysql.introspection.innodb_ids import (
     read_numbers,
     read_numbers_in,
 )
+from mirrorlake.sources.mysql.introspection.introspect import refresh_statistics
 from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 
 Evidence: TypeAlias = Literal["server", "table"]
@@ -165,9 +166,7 @@ def _look(connection: Connection[Any]) -> _Server | None:
     times = [clock, oldest, opened.readers_since if is_mariadb(connection) else None]
     after = min(moment for moment in times if moment is not None)
     lsn = read_lsn(connection)
-    if not is_mariadb(connection):
-        # MySQL 8 keeps the times of tables for a day otherwise.
-        rows_of(connection, _FRESH_TIMES)
+    refresh_statistics(connection)  # else MySQL 8 keeps the times of tables for a day
     return _Server(
         server=server,
         started=started.isoformat(),
@@ -275,7 +274,6 @@ def _server(connection: Connection[Any]) -> tuple[str, datetime, datetime]:
     return str(server), clock, clock - timedelta(seconds=uptime)
 
 
-_FRESH_TIMES = "SET @a = 0 /*!80000 , SESSION information_schema_stats_expiry = 0 */"
 _LOG_STATUS = ("innodb_lsn_current", "innodb_redo_log_current_lsn", "innodb_redo_log_enabled")
 
 

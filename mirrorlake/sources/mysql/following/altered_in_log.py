@@ -168,7 +168,7 @@ def _why_unknown(action: Action) -> str:
         case SetEngine(name) if name.lower() != "innodb":
             return f"its engine became {name}"
         case AddForeignKey(_, on_update, on_delete) if _CASCADES & {on_update, on_delete}:
-            return "a foreign key that cascades was added: InnoDB logs none of what it does"
+            return "a foreign key that cascades was added: what it does may not be in the log"
         case AddColumn(column) if column.references is not None:
             return _why_unknown(column.references)
         case ChangeColumn(_, column) if column.counts:

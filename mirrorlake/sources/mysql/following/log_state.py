@@ -24,7 +24,7 @@ from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events.framing import Framing, read_rotate
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.replica_ids import choose_server_id
-from mirrorlake.sources.mysql.binlog.requirements import find_missing
+from mirrorlake.sources.mysql.binlog.requirements import find_missing, steps_to
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.sessions.connect import read_clock, rows_of
 
@@ -152,8 +152,7 @@ def refuse_unfollowable(
         raise SourceError(
             f"source {source.name}: its binary log can't be followed: {problems}",
             source=source.name,
-            next_step=f"Run {'; '.join(one.fix for one in missing)}. Sessions that are open keep "
-            "what they have",
+            next_step=f"{steps_to(missing)}. Sessions that are open keep what they have",
         )
     only, never = _filters(connection)
     lacking = sorted(name for name in databases if name in never or (only and name not in only))

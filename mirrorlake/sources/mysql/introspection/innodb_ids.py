@@ -23,6 +23,7 @@ InnodbNumbers: TypeAlias = dict[str, int]
 """InnoDB's numbers of a table by partition, in lower case (``p#p0``); '' for a table without."""
 _PLAIN = re.compile(r"[0-9A-Za-z_]")
 _LIKE = "NAME LIKE %s ESCAPE '|'"
+_NO_VIEW = "[1109]"  # ER_UNKNOWN_TABLE
 
 
 def read_numbers(
@@ -89,7 +90,7 @@ def can_see_numbers(connection: Connection[Any]) -> bool:
         SourceError: the server was lost.
     """
     try:
-        rows_of(connection, f"SELECT NAME FROM information_schema.{_view(connection)} LIMIT 1")  # noqa: S608
+        _select(connection, "NAME", "LIMIT 1")
     except SourceError as error:
         if error.retryable:
             raise
@@ -97,17 +98,26 @@ def can_see_numbers(connection: Connection[Any]) -> bool:
     return True
 
 
-def _view(connection: Connection[Any]) -> str:
-    return "INNODB_SYS_TABLES" if is_mariadb(connection) else "INNODB_TABLES"
-
-
 def _rows(connection: Connection[Any], where: str, values: Sequence[str]) -> list[tuple[str, int]]:
-    sql = f"SELECT NAME, TABLE_ID FROM information_schema.{_view(connection)} WHERE {where}"  # noqa: S608
     try:
-        found = rows_of(connection, sql, tuple(values))
+        found = _select(connection, "NAME, TABLE_ID", f"WHERE {where}", values)
     except SourceError:
-        return []  # without PROCESS, or in a server that does not have this view
+        return []  # without PROCESS
     return [(str(name), int(number)) for name, number in found]
+
+
+def _select(
+    connection: Connection[Any], columns: str, rest: str, values: Sequence[str] = ()
+) -> list[tuple[Any, ...]]:
+    """Rows of InnoDB's tables, of the view by the name that this server has for it."""
+    sql = f"SELECT {columns} FROM information_schema.{{}} {rest}"  # noqa: S608
+    if not is_mariadb(connection):
+        try:
+            return rows_of(connection, sql.format("INNODB_TABLES"), values)
+        except SourceError as error:
+            if _NO_VIEW not in str(error):
+                raise
+    return rows_of(connection, sql.format("INNODB_SYS_TABLES"), values)  # before MySQL 8.0, too
 
 
 def _path(name: str) -> str | None:

@@ -351,8 +351,7 @@ def refresh_statistics(connection: Connection[Any]) -> None:
 
     Source: MySQL 8.0 manual, 28.3.38 "The INFORMATION_SCHEMA TABLES Table".
     """
-    if "mariadb" not in connection.get_server_info().lower():
-        rows_of(connection, "SET SESSION information_schema_stats_expiry = 0")
+    rows_of(connection, "SET @a = 0 /*!80000 , SESSION information_schema_stats_expiry = 0 */")
 
 
 def read_ddl(connection: Connection[Any], database: str, table: str) -> str:

@@ -77,6 +77,7 @@ SETTINGS: Final = (
     # How tables are shown to us: a key that the server made is a key.
     Setting("show_gipk_in_create_table_and_information_schema", 1, ("!80030",)),
     Setting("show_create_table_verbosity", 0, ("!80011",)),
+    Setting("show_create_table_skip_secondary_engine", 0, ("!80400",)),
     Setting("sql_quote_show_create", 1),
     # What functions and operators give.
     Setting("old_mode", "", ("M!100600",)),
@@ -167,10 +168,13 @@ _HARMLESS: Final[Mapping[str, str]] = {
         auto_increment_increment auto_increment_offset binlog_alter_two_phase
         binlog_annotate_row_events binlog_direct_non_transactional_updates binlog_format
         binlog_row_event_fragment_threshold binlog_row_image binlog_row_value_options
-        binlog_rows_query_log_events bulk_insert_buffer_size check_constraint_checks
+        binlog_rows_query_log_events binlog_transaction_compression
+        binlog_transaction_compression_level_zstd bulk_insert_buffer_size check_constraint_checks
         column_compression_threshold column_compression_zlib_level column_compression_zlib_strategy
-        column_compression_zlib_wrap foreign_key_checks gtid_domain_id gtid_next gtid_seq_no
-        innodb_lock_wait_timeout innodb_snapshot_isolation innodb_table_locks insert_id
+        column_compression_zlib_wrap enable_cascade_triggers foreign_key_checks
+        gtid_domain_id gtid_next gtid_seq_no
+        innodb_lock_wait_timeout innodb_snapshot_isolation innodb_support_xa innodb_table_locks
+        insert_id
         low_priority_updates max_delayed_threads max_insert_delayed_threads sql_log_bin
         sql_safe_updates system_versioning_insert_history transaction_allow_batching
         transaction_read_only transaction_write_set_extraction tx_read_only unique_checks
@@ -179,7 +183,9 @@ _HARMLESS: Final[Mapping[str, str]] = {
     "only how tables, accounts and stored programs are made or changed": """
         alter_algorithm character_set_database character_set_server collation_database
         collation_server default_storage_engine default_table_encryption default_tmp_storage_engine
-        enforce_storage_engine explicit_defaults_for_timestamp generated_random_password_length
+        enforce_storage_engine explicit_defaults_for_timestamp
+        external_table_secondary_storage_engine external_table_storage_engine
+        generated_random_password_length
         innodb_compression_default innodb_ddl_buffer_size innodb_ddl_threads
         innodb_default_encryption_key_id innodb_strict_mode keep_files_on_create
         mhnsw_default_distance mhnsw_default_m old_alter_table old_passwords
@@ -190,7 +196,8 @@ _HARMLESS: Final[Mapping[str, str]] = {
     "defects are the server's; no bound of ours rests on an order that is not compared again)": """
         analyze_max_length analyze_sample_percentage aria_repair_threads aria_sort_buffer_size
         aria_stats_method big_tables deadlock_search_depth_long deadlock_search_depth_short
-        deadlock_timeout_long deadlock_timeout_short eq_range_index_dive_limit
+        deadlock_timeout_long deadlock_timeout_short enable_secondary_engine_statistics
+        eq_range_index_dive_limit
         expensive_subquery_limit histogram_generation_max_mem_size histogram_size histogram_type
         in_predicate_conversion_threshold innodb_parallel_read_threads innodb_tmpdir
         internal_tmp_mem_storage_engine join_buffer_size join_buffer_space_limit join_cache_level
@@ -231,7 +238,7 @@ _HARMLESS: Final[Mapping[str, str]] = {
         session_track_state_change session_track_system_variables session_track_transaction_info""",
     "read only, or of this one session's past; ours inserts nothing": """
         error_count external_user gtid_owned identity in_transaction last_gtid last_insert_id
-        proxy_user warning_count""",
+        proxy_user statement_id warning_count""",
     "checked by itself: the clock when a session is opened, the session's id in each row": """
         pseudo_thread_id timestamp""",
     "the default collation of a literal; what we compare has a column's collation, the "
@@ -244,14 +251,14 @@ _HARMLESS: Final[Mapping[str, str]] = {
         mhnsw_ef_search rand_seed1 rand_seed2 standard_compliant_cte
         windowing_use_high_precision""",
     "how old a replica's or a cluster's answer may be; each read records the position it is of": """
-        group_replication_consistency wsrep_dirty_reads wsrep_sync_wait""",
+        group_replication_consistency wsrep_causal_reads wsrep_dirty_reads wsrep_sync_wait""",
     "of replication's own sessions, or of servers whose source it names": """
         default_master_connection immediate_server_version max_relay_log_size
         original_commit_timestamp original_server_version pseudo_replica_mode pseudo_slave_mode
         rbr_exec_mode require_row_format server_id skip_parallel_replication skip_replication
         sql_replica_skip_counter sql_slave_skip_counter""",
-    "of tables that MySQL 8 and MariaDB 10.6 no longer have, or without any effect": """
-        new old show_old_temporals""",
+    "how types are printed that no server has made since 5.6, or without any effect": """
+        max_tmp_tables multi_range_count new old show_old_temporals""",
 }
 
 HARMLESS: Final[Mapping[str, str]] = {

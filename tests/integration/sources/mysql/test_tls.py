@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("certificates of ours")
 
 
-@pytest.fixture(scope="module", params=[MariaDB, MySQL8], ids=lambda kind: kind.__name__)
+@pytest.fixture(scope="module", params=[MariaDB, MySQL8])
 def server(
     request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedServer]:

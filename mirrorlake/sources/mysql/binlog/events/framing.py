@@ -17,6 +17,7 @@ from mirrorlake.sources.mysql.binlog.events.event_kinds import (
     FORMAT_DESCRIPTION,
     ROTATE,
     TABLE_MAP,
+    WRITE_ROWS,
     WRITE_ROWS_V1,
     name_of,
 )
@@ -151,7 +152,9 @@ def _read_description(given: bytes) -> FormatDescription:
     lengths = fields.take(fields.left)
     if version != 4 or header != HEADER_SIZE or len(lengths) < WRITE_ROWS_V1:
         raise unreadable(what, f"version {version}, a header of {header} bytes")
-    if lengths[TABLE_MAP - 1] != 8 or lengths[WRITE_ROWS_V1 - 1] != 8:
+    # Newer servers (seen: MySQL 9.7.4) write row events of the second version alone.
+    rows = lengths[WRITE_ROWS_V1 - 1], *lengths[WRITE_ROWS - 1 : WRITE_ROWS]
+    if lengths[TABLE_MAP - 1] != 8 or (rows[0] != 8 and rows != (0, 10)):
         raise unreadable(what, "row events have a format of before MySQL 5.1.4")
     algorithm = given[-5]
     if algorithm not in (0, 1):

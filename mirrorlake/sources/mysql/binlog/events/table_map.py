@@ -60,6 +60,8 @@ class TableMap:
         prefixes: how many characters (or bytes) of each column of the key count; 0: all.
         full: whether names and all else that decoding needs are logged
             (``binlog_row_metadata=FULL``).
+        unsigned: the columns without a sign, by their numbers; several such sets where what is
+            logged can be read in more than one way: then `LoggedColumn.unsigned` is of the first.
     """
 
     database: str
@@ -68,10 +70,19 @@ class TableMap:
     key: tuple[int, ...] = ()
     prefixes: tuple[int, ...] = ()
     full: bool = False
+    unsigned: tuple[frozenset[int], ...] = (frozenset(),)
 
     @property
     def name(self) -> str:
         return f"{self.database}.{self.table}"
+
+    def signed_as(self, unsigned: frozenset[int]) -> TableMap:
+        """The same, read in one of the ways in which its signs can be read."""
+        columns = [
+            dataclasses.replace(column, unsigned=number in unsigned)
+            for number, column in enumerate(self.columns)
+        ]
+        return dataclasses.replace(self, columns=tuple(columns), unsigned=(unsigned,))
 
 
 def table_id_of(body: bytes) -> int:
@@ -120,6 +131,7 @@ def read_table_map(body: bytes, *, mariadb: bool) -> TableMap:
         metadata.key,
         metadata.prefixes,
         bool(metadata.names),
+        metadata.unsigned,
     )
 
 
@@ -154,7 +166,7 @@ def _described(column: LoggedColumn, number: int, metadata: Metadata) -> LoggedC
     return dataclasses.replace(
         column,
         name=metadata.names[number] if metadata.names else "",
-        unsigned=number in metadata.unsigned,
+        unsigned=number in metadata.unsigned[0],
         collation=metadata.collations.get(number),
         labels=metadata.labels.get(number, ()),
         geometry=metadata.geometries.get(number),

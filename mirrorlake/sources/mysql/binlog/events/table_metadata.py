@@ -17,19 +17,25 @@ _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _NAME, _SET_LABELS, _ENUM_LABELS
 _GEOMETRY, _KEY, _KEY_WITH_PREFIX, _DEFAULT_LABEL_CHARSET, _LABEL_CHARSET = range(7, 12)
 _VISIBILITY: Final = 12
 
-_TEXTS: Final = (wire.STRING, wire.VAR_STRING, wire.VARCHAR, *wire.BLOBS)
+_TEXTS: Final = (wire.STRING, wire.VAR_STRING, wire.VARCHAR, *wire.BLOBS, wire.VECTOR)
+"""Types that have a charset; a VECTOR has the binary one (seen: MySQL 9.7.4)."""
 _MARIADB_TEXTS: Final = (*_TEXTS, wire.GEOMETRY, wire.VARCHAR_COMPRESSED, wire.BLOB_COMPRESSED)
 """In MariaDB a shape is a BLOB, and has a charset; compressed columns keep theirs."""
 _NUMBERS: Final = (*wire.INTEGERS, wire.NEWDECIMAL, wire.FLOAT, wire.DOUBLE)
-_MARIADB_NUMBERS: Final = (*_NUMBERS, wire.YEAR)
-"""Types that have a bit for their sign (seen: MySQL 8.0.12, MariaDB 11.4.5)."""
+"""Types that have a bit for their sign. YEAR has one in MariaDB (seen: 10.11.19 to 11.8.9) and in
+newer versions of MySQL (seen: 9.7.4), and had none in 8.0.12; nothing in the log says which."""
 
 
 @dataclass
 class Metadata:
-    """What is logged of columns, by their numbers."""
+    """What is logged of columns, by their numbers.
 
-    unsigned: set[int] = field(default_factory=set)
+    Attributes:
+        unsigned: the numbers without a sign; several such sets, where what is logged can be read in
+            more than one way.
+    """
+
+    unsigned: tuple[frozenset[int], ...] = (frozenset(),)
     collations: dict[int, int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     labels: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
@@ -50,9 +56,8 @@ def read_metadata(fields: ByteReader, kinds: Sequence[int], *, mariadb: bool) ->
 
 class _MetadataReader:
     def __init__(self, kinds: Sequence[int], *, mariadb: bool) -> None:
-        self._kinds = kinds
+        self._kinds, self._mariadb = kinds, mariadb
         self._texts = self._of(*(_MARIADB_TEXTS if mariadb else _TEXTS))
-        self._numbers = self._of(*(_MARIADB_NUMBERS if mariadb else _NUMBERS))
         self._found = Metadata()
 
     def read(self, fields: ByteReader) -> Metadata:
@@ -65,7 +70,7 @@ class _MetadataReader:
     def _part(self, kind: int, part: ByteReader) -> None:
         found = self._found
         if kind == _SIGNEDNESS:
-            found.unsigned = self._flagged(part, self._numbers)
+            found.unsigned = self._signs(part)
         elif kind == _NAME:
             found.names = self._names(part)
         elif kind in (_SET_LABELS, _ENUM_LABELS):
@@ -96,12 +101,29 @@ class _MetadataReader:
     def _of(self, *kinds: int) -> list[int]:
         return [n for n, kind in enumerate(self._kinds) if kind in kinds]
 
+    def _signs(self, part: ByteReader) -> tuple[frozenset[int], ...]:
+        """The numbers without a sign, with a bit for YEAR and without one, where both can be."""
+        with_years = self._of(*_NUMBERS, wire.YEAR)
+        if self._mariadb or wire.YEAR not in self._kinds:
+            return (frozenset(self._flagged(part, with_years)),)
+        bits = part.take(part.left)
+        given = int.from_bytes(bits, "big")
+        fitting = [
+            frozenset(c for c in _set_in(bits, columns) if self._kinds[c] != wire.YEAR)
+            for columns in (with_years, self._of(*_NUMBERS))
+            # Behind the last column's bit there are none.
+            if len(bits) == (len(columns) + 7) // 8 and not given & (1 << -len(columns) % 8) - 1
+        ]
+        if not fitting:
+            raise unreadable(part.what, f"{len(bits)} bytes of bits for {len(with_years)} columns")
+        return tuple(dict.fromkeys(fitting))
+
     def _flagged(self, part: ByteReader, columns: Sequence[int]) -> set[int]:
-        """The columns whose bit is set, the highest bit of a byte first."""
+        """The columns whose bit is set."""
         bits = part.take(part.left)
         if len(bits) != (len(columns) + 7) // 8:
             raise unreadable(part.what, f"{len(bits)} bytes of bits for {len(columns)} columns")
-        return {c for n, c in enumerate(columns) if bits[n >> 3] >> (7 - (n & 7)) & 1}
+        return _set_in(bits, columns)
 
     def _list(self, part: ByteReader) -> list[int]:
         found: list[int] = []
@@ -144,3 +166,8 @@ class _MetadataReader:
             self._found.labels[column] = tuple(part.packed_bytes() for _ in range(count))
         if part.left:
             raise unreadable(part.what, "labels of more columns than there are")
+
+
+def _set_in(bits: bytes, columns: Sequence[int]) -> set[int]:
+    """The columns whose bit is set, the highest bit of a byte first."""
+    return {c for n, c in enumerate(columns) if bits[n >> 3] >> (7 - (n & 7)) & 1}

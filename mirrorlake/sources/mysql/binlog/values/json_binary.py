@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -47,24 +48,34 @@ _ESCAPED: Final = {
 _ESCAPES: Final = str.maketrans(_ESCAPED)
 
 
-def json_text(*, points: bool) -> Callable[[ColumnCells], Decoded]:
-    """Values of a JSON column.
+@dataclass(frozen=True)
+class JsonPrint:
+    """What servers print differently.
 
-    Args:
-        points: whether the server prints a double without a fraction as 1.0, and not as 1.
+    Attributes:
+        points: whether a double without a fraction is 1.0, and not 1.
+        line_break: what stands between the lines of bytes in base64: ``\\n`` in newer ones, a line
+            break as it is in older ones, which is no JSON.
     """
 
+    points: bool = True
+    line_break: str = "\n"
+
+
+def json_text(form: JsonPrint) -> Callable[[ColumnCells], Decoded]:
+    """Values of a JSON column, as the server prints them."""
+
     def decode(cells: ColumnCells) -> Decoded:
-        found = [None if v is None else read_json(v, points=points) for v in cells.to_list()]
+        found = [None if v is None else read_json(v, form) for v in cells.to_list()]
         return Decoded(pa.array(found, pa.large_string()))
 
     return decode
 
 
-def read_json(given: bytes, *, points: bool) -> str:
+def read_json(given: bytes, form: JsonPrint) -> str:
     """The text of one document.
 
-    >>> read_json(b"\\x05\\xff\\xff", points=True)
+    >>> read_json(b"\\x05\\xff\\xff", JsonPrint())
     '-1'
 
     Raises:
@@ -73,7 +84,7 @@ def read_json(given: bytes, *, points: bool) -> str:
     if not given:
         return "null"  # what a lenient server stores of a document that is none
     try:
-        return _JsonReader(given, points).value(given[0], 1, 1)
+        return _JsonReader(given, form).value(given[0], 1, 1)
     except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, LogUnreadable):
             raise
@@ -81,10 +92,10 @@ def read_json(given: bytes, *, points: bool) -> str:
 
 
 class _JsonReader:
-    """One document: its bytes, and how its numbers are printed."""
+    """One document: its bytes, and how they are printed."""
 
-    def __init__(self, given: bytes, points: bool) -> None:
-        self._bytes, self._points = given, points
+    def __init__(self, given: bytes, form: JsonPrint) -> None:
+        self._bytes, self._form = given, form
 
     def value(self, kind: int, at: int, depth: int) -> str:
         """The text of the value of this type that is stored at ``at``."""
@@ -96,7 +107,9 @@ class _JsonReader:
             return _LITERALS[self._bytes[at]]
         if kind in _NUMBERS:
             (number,) = _NUMBERS[kind].unpack_from(self._bytes, at)
-            return _double_text(number, points=self._points) if kind == _DOUBLE else str(number)
+            return (
+                _double_text(number, points=self._form.points) if kind == _DOUBLE else str(number)
+            )
         if kind == _STRING:
             return quoted(self._sized(at).decode())
         if kind == _OPAQUE:
@@ -137,8 +150,8 @@ class _JsonReader:
             (packed,) = struct.unpack("<q", given)
             return f'"{_moment(kind, packed)}"'
         # MySQL breaks lines as MIME does.
-        lines = base64.encodebytes(given).decode().rstrip("\n")
-        return f'"base64:type{kind}:{lines}"'
+        lines = base64.encodebytes(given).decode().splitlines()
+        return f'"base64:type{kind}:{self._form.line_break.join(lines)}"'
 
     def _sized(self, at: int) -> bytes:
         """Bytes behind their length, seven bits of it in each byte."""

@@ -71,7 +71,7 @@ def test_compressed_columns(server: EmbeddedServer, database: str, sql: Sql) -> 
     start = log_end(server)
     sql(
         "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(2000) COMPRESSED, b BLOB COMPRESSED,"
-        " c TEXT CHARACTER SET latin1 COMPRESSED, d VARBINARY(100) COMPRESSED)",
+        " c TEXT COMPRESSED CHARACTER SET latin1, d VARBINARY(100) COMPRESSED)",
         "INSERT INTO t VALUES (1, REPEAT('ab é', 300), REPEAT(x'00ff', 500), REPEAT('ü', 300), x'00')",
         "INSERT INTO t VALUES (2, '', '', '', ''), (3, NULL, NULL, NULL, NULL), (4, 'x', 'y', 'z', 'z')",
         "SET SESSION column_compression_zlib_wrap = 1",

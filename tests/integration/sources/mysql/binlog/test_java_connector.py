@@ -30,6 +30,7 @@ from tests.integration.binlogs import followed, images, log_end, read_log, sourc
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally
 from tests.integration.sources.mysql.test_types import cases_of, make_wide_table
 from tests.integration.type_cases import Case
+from tests.support.brought_servers import MYSQL, version_of
 from tests.support.java_connector import JavaConnector, JavaFailed, java_connector
 
 pytestmark = pytest.mark.full
@@ -230,8 +231,8 @@ def test_every_type_and_boundary(
 ) -> None:
     cases = cases_of(server)
     size = len(cases)
-    if not isinstance(server, MariaDB):
-        # It counts other columns as numbers than MySQL does, and ends within their signs.
+    if not isinstance(server, MariaDB) and version_of(MYSQL) is None:
+        # It counts YEAR among numbers with a sign, which 8.0.12 does not, and ends within these.
         with pytest.raises(JavaFailed, match="TABLE_MAP"):
             compared(server, database, sql, java, cases)
         sql("DROP TABLE wide")

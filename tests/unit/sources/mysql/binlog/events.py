@@ -17,10 +17,18 @@ def event(
 
 
 def description(
-    version: bytes = b"8.0.12", *, checksums: bool = True, created: int = 0, in_use: bool = False
+    version: bytes = b"8.0.12",
+    *,
+    checksums: bool = True,
+    created: int = 0,
+    in_use: bool = False,
+    rows: tuple[int, int] = (8, 10),
 ) -> bytes:
+    """A file's description; ``rows``: the lengths of row events' heads, of the first version and of
+    the second."""
     lengths = bytearray(40)
-    lengths[kinds.TABLE_MAP - 1] = lengths[kinds.WRITE_ROWS_V1 - 1] = 8
+    lengths[kinds.TABLE_MAP - 1] = 8
+    lengths[kinds.WRITE_ROWS_V1 - 1], lengths[kinds.WRITE_ROWS - 1] = rows
     body = struct.pack("<H50sIB", 4, version, created, 19) + bytes(lengths) + bytes([checksums])
     whole = event(kinds.FORMAT_DESCRIPTION, body)
     if in_use:

@@ -67,6 +67,16 @@ def test_a_description_is_verified_as_it_was_before_it_was_in_use() -> None:
     assert framing.description.begun
 
 
+def test_row_events_of_the_second_version_alone() -> None:
+    """As MySQL 9.7.4 writes them; no server has neither, or others."""
+    framing = Framing(checksums=True)
+    framing.read(description(b"9.7.4", rows=(0, 10)))
+    assert framing.description is not None
+    for lengths in (0, 0), (0, 8), (6, 10):
+        with pytest.raises(LogUnreadable, match="row events"):
+            framing.read(description(rows=lengths))
+
+
 @given(st.integers(0, 8 * (len(description()) - 5) - 1))
 def test_a_flipped_bit_of_a_description_is_an_error(bit: int) -> None:
     flipped = bytearray(description())

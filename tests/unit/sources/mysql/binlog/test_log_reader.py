@@ -232,6 +232,34 @@ def test_a_table_stops_and_is_read_again() -> None:
     assert values(batches) == [(3, "c")]
 
 
+@pytest.mark.parametrize(
+    ("bits", "unsigned", "found"),
+    [
+        (b"\x60", {"c2"}, (2**32 - 1, -1)),  # as 9.7.4 writes it, with a bit for the YEAR
+        (b"\x40", {"c2"}, (2**32 - 1, -1)),  # as 8.0.12 writes it
+        (b"\x60", {"c2", "c3"}, (2**32 - 1, 2**32 - 1)),
+        (b"\x40", set(), (-1, -1)),
+        (b"\x60", {"c3"}, None),
+        (b"\x60", None, None),
+    ],
+)
+def test_signs_beside_a_year_are_those_of_the_schema(
+    bits: bytes, unsigned: set[str] | None, found: tuple[int, int] | None
+) -> None:
+    """-1 for 4294967295, or the other way round, would look like any number."""
+    columns = bytes([wire.LONG, wire.YEAR, wire.LONG, wire.LONG])
+    log = Log().gtid(1).query("BEGIN").add(kinds.TABLE_MAP, table_map(columns, b"", part(1, bits)))
+    row = b"\0" + struct.pack("<iBii", 1, 100, -1, -1)
+    log.add(kinds.WRITE_ROWS, rows(4, row)).add(kinds.XID, bytes(8))
+    types = {f"c{n}": "int" for n in range(4)} if unsigned is not None else {}
+    [batch] = log.read({("d", "t"): FollowedTable(types, unsigned=frozenset(unsigned or ()))})
+    if found is None:
+        assert "which numbers have a sign: c" in str(batch.stopped[0].error)
+        assert not values([batch])
+        return
+    assert values([batch]) == [(1, 2000, *found)]
+
+
 def test_other_tables_cost_nothing_but_their_names() -> None:
     log = Log().gtid(1).query("BEGIN").add(kinds.TABLE_MAP, table_map(bytes([99]), b"", table="x"))
     [batch] = log.add(kinds.WRITE_ROWS, b"\7\0\0\0\0\0\0\0garbage").add(kinds.XID, bytes(8)).read()

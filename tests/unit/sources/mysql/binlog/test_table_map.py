@@ -33,7 +33,9 @@ def test_all_that_is_logged_of_columns() -> None:
     found = read_table_map(body, mariadb=False)
     assert read_names(body) == (found.database, found.table) == ("d", "t")
     assert found.full
-    assert [c.unsigned for c in found.columns] == [False, False, True] + [False] * 8
+    assert found.unsigned == (frozenset(), frozenset({2}))  # with a bit for YEAR, and without one
+    signed = found.signed_as(frozenset({2}))
+    assert [c.unsigned for c in signed.columns] == [False, False, True] + [False] * 8
     assert [c.collation for c in found.columns] == [
         *(None, None, None, 255, None, 63, 8, 13, None, None, None)
     ]
@@ -52,6 +54,41 @@ def test_mariadb_counts_years_and_shapes_too() -> None:
     found = read_table_map(body, mariadb=True)
     assert [n for n, c in enumerate(found.columns) if c.unsigned] == [1, 2]
     assert [c.collation for c in found.columns[3:6]] == [45, 63, 63]
+
+
+YEARS = bytes([wire.LONG, wire.YEAR, wire.LONG, wire.LONG])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "bits", "unsigned"),
+    [
+        (YEARS, b"\x60", [{2}, {2, 3}]),  # 9.7.4: INT, YEAR, INT UNSIGNED, INT
+        (YEARS, b"\x40", [set(), {2}]),
+        (YEARS, b"\x10", [{3}]),  # there is no fourth number without YEAR
+        (YEARS, b"\x00", [set()]),
+        (YEARS[:2], b"\x40", [set()]),
+        (YEARS + YEARS[:1] * 5, b"\x20\x80", [{2, 8}]),  # eight numbers have one byte
+        (YEARS + YEARS[:1] * 5, b"\x20", [{3}]),
+        (YEARS[:1] * 2, b"\x40", [{1}]),
+    ],
+)
+def test_a_year_may_have_a_bit_among_the_signs(
+    kinds: bytes, bits: bytes, unsigned: list[set[int]]
+) -> None:
+    """Newer servers give it one, 8.0.12 does not: what can be meant is said, not guessed."""
+    found = read_table_map(table_map(kinds, b"", part(1, bits)), mariadb=False)
+    assert list(map(set, found.unsigned)) == unsigned
+    assert {n for n, c in enumerate(found.columns) if c.unsigned} == unsigned[0]
+
+
+@pytest.mark.parametrize(
+    "charsets", [part(2, b"\x3f\0\x08\2\xfc\xff\0"), part(3, b"\x08\x3f\xfc\xff\0")]
+)
+def test_a_vector_counts_among_texts(charsets: bytes) -> None:
+    """As MySQL 9.7.4 writes it: were it left out, a text behind it would have another's charset."""
+    kinds = bytes([wire.VARCHAR, wire.VECTOR, wire.VARCHAR])
+    found = read_table_map(table_map(kinds, b"\x14\0\4\x50\0", charsets), mariadb=False)
+    assert [column.collation for column in found.columns] == [8, 63, 255]
 
 
 def test_long_strings_have_their_length_in_two_places() -> None:
@@ -96,6 +133,8 @@ def test_other_bytes_are_an_error_or_a_table(given: bytes) -> None:
         table_map(bytes([99]), b""),
         table_map(bytes([wire.TIME2]), b"\7"),
         table_map(bytes([wire.LONG]), b"", part(1, b"\0\0")),
+        table_map(bytes([wire.LONG, wire.YEAR]), b"", part(1, b"\0\0")),
+        table_map(bytes([wire.LONG, wire.YEAR]), b"", part(1, b"\1")),
         table_map(bytes([wire.LONG]), b"", part(8, b"\1")),
         table_map(bytes([wire.LONG]), b"", part(4, texts(b"a", b"b"))),
         table_map(bytes([wire.VARCHAR]), b"\1\0", part(3, b"\x21\x21")),

@@ -220,13 +220,13 @@ def test_text_that_is_none_in_its_charset_is_an_error_without_the_text() -> None
 @given(st.binary(max_size=60))
 def test_json_of_any_bytes_is_a_text_or_an_error(given: bytes) -> None:
     with suppress(LogUnreadable):
-        assert isinstance(json_binary.read_json(given, points=True), str)
+        assert isinstance(json_binary.read_json(given, json_binary.JsonPrint()), str)
 
 
 def test_json_that_contains_itself_is_an_error() -> None:
     inner = b"\x02" + b"\x01\0\x20\0" + b"\x02\0\0" + bytes(24)
     with pytest.raises(LogUnreadable):
-        json_binary.read_json(inner, points=True)
+        json_binary.read_json(inner, json_binary.JsonPrint())
 
 
 @given(st.binary(max_size=40))

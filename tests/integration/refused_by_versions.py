@@ -1,10 +1,11 @@
-"""What the engine sends to a server, held against what MySQL 9 no longer takes.
+"""What the engine sends to a server, held against what MySQL 9 no longer takes, and 5.7 not yet.
 
-No package registry carries a MySQL 9, so none runs here. What every test has the engine send to
-MySQL 8 is looked through instead, by the server's own general log.
+Neither runs where nobody brings one (`tests/support/brought_servers.py`). What every test has the
+engine send to MySQL 8 is looked through instead, by the server's own general log.
 
 Source: MySQL 9.6 manual, 1.4 "What Is New in MySQL 9.6", 7.5.8 "Legacy Hashing Component"; MySQL 8.4
-manual, 1.4 "What Is New in MySQL 8.4" (removed statements, functions and variables).
+manual, 1.4 "What Is New in MySQL 8.4" (removed statements, functions and variables); MySQL 8.0
+manual, 1.3 "What Is New in MySQL 8.0".
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ REMOVED = re.compile(
 )
 """``SHOW SLAVE STATUS`` is sent too, but only to a server that does not know ``SHOW REPLICA
 STATUS``."""
+LACKING = re.compile(
+    r"\bOVER\s*\(|\bWITH\s+(?:RECURSIVE\b|\w+\s*(?:\([^)]*\)\s*)?AS\s*\()|\b(?:EXCEPT|INTERSECT|LATERAL)\b"
+    r"|\b(?:REGEXP_\w+|JSON_TABLE|UUID_TO_BIN|BIN_TO_UUID|ST_SwapXY|GROUPING)\s*\(|\bFOR\s+SHARE\b"
+    r"|\bSKIP\s+LOCKED\b|\binformation_schema_stats_expiry\b|\bAS\s+(?:FLOAT|DOUBLE)\s*\)"
+    r"|\bCHECK_CONSTRAINTS\b",
+    re.IGNORECASE,
+)
+"""``INNODB_TABLES`` and ``SHOW REPLICA STATUS`` are sent too: to a server that does not know them,
+what it has for them follows."""
+_NEWER = re.compile(r"/\*[! ](?:8|9)\d{4}.*?\*/", re.DOTALL)
+"""What MySQL 5.7 passes over; its own log has such a comment without the exclamation mark."""
+_QUOTED = re.compile(r"`(?:[^`]|``)*`|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"", re.DOTALL)
 _MARIADB = re.compile(r"/\*M!.*?\*/", re.DOTALL)
 """What MySQL passes over."""
 _LINE = re.compile(r"^\S+Z\s+(\d+) (\w+(?: \w+)?)\t(.*)$")
@@ -52,3 +65,9 @@ def refused_by_9(log: Path) -> list[str]:
     """The statements among them that MySQL 9 would refuse, each once."""
     sent = (_MARIADB.sub("", sql) for sql in sent_by_engine(log))
     return sorted({sql[:300] for sql in sent if REMOVED.search(sql)})
+
+
+def refused_by_5_7(log: Path) -> list[str]:
+    """The statements among them that MySQL 5.7 would refuse, each once."""
+    sent = (_NEWER.sub("", _MARIADB.sub("", sql)) for sql in sent_by_engine(log))
+    return sorted({sql[:300] for sql in sent if LACKING.search(_QUOTED.sub("q", sql))})
