@@ -80,6 +80,9 @@ OF_LOGS = ("log.table", "log.shape", "log.ddl", "log.progress")
 """While tables follow their server's log: after one table's changes of a piece of it, after it was
 written down what a statement made of it, after the load that says from where on, and before it
 is written down how far all of them were followed."""
+OF_LOGGED_TENANTS = ("tenants.log_due", "tenants.log_loaded", "tenants.log_ended")
+"""While tenants follow their servers' logs: before and after the load of their changes, and before
+it is written down which of them were followed to the end, and copied."""
 OF_FOLLOWERS = ("follow.loaded", "follow.folded")
 """In a round of the process that follows a log: before and after what was loaded is folded."""
 OF_SHOWN_TOGETHER = ("show.staged", "show.written", "show.before", "show.done", "show.recorded")

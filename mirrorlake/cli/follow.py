@@ -73,7 +73,12 @@ def follow(
     SIGINT and SIGTERM end it after the round that runs, with exit code 0; the second one at once. A
     source, ledger or lake that is lost is waited for.
     """
-    from mirrorlake.operations.following.follower import FollowTerms, follow_source, followed_tables
+    from mirrorlake.operations.following.follower import (
+        FollowTerms,
+        follow_source,
+        followed_tables,
+        tenants_by_log,
+    )
     from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
     from mirrorlake.workspace import Workspace
 
@@ -89,6 +94,8 @@ def follow(
         note=shown.note,
         reload=_changed(config.path, shown.wait),
     )
+    for name in tenants_by_log(config, source):
+        shown.note(f"{name}: tenants follow this log with each `mirrorlake sync`, not here")
     with _told_to_stop(shown) as stop, Workspace.open(config) as workspace:
         follow_source(workspace, source, stop, shown.round, shown.wait, terms)
     if once and shown.failed:

@@ -21,7 +21,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION, print_summary
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
 from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mirrorlake.operations.loading.results import Synced
     from mirrorlake.operations.loading.unchanged import Look
     from mirrorlake.operations.status.attention import Attention
+    from mirrorlake.operations.tenants.read_along import TenantsAlong
     from mirrorlake.operations.tenants.results import TenantsSynced
     from mirrorlake.table.progress import OnProgress
 
@@ -83,13 +84,18 @@ def sync(
         )
     config.require_secrets([*chosen, *tenants])
     done = _Done(with_tenants=bool(tenants))
+    along = _along(tenants)
     if chosen:
         done.results, done.stopped = _sync(
-            config, chosen, quiet=as_json, accept_smaller=accept_smaller, jobs=jobs
+            *(config, chosen),
+            quiet=as_json,
+            accept_smaller=accept_smaller,
+            jobs=jobs,
+            along=along,
         )
     if tenants:
         terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
-        done.tenants, others = sync_all(config, tenants, databases=databases, **terms)
+        done.tenants, others = sync_all(config, tenants, databases=databases, along=along, **terms)
         done.stopped += others
     stopped = {table for table, _ in done.stopped}
     synced = [one for one in (*chosen, *tenants) if one.name not in stopped]
@@ -105,6 +111,15 @@ def sync(
     end_partly(done.tenants)
     if done.attention:
         sys.exit(ATTENTION)
+
+
+def _along(tenants: Sequence[TenantTable]) -> TenantsAlong | None:
+    """How tables of tenants read logs along with other tables; None where none follows one."""
+    if not any(table.by_log for table in tenants):
+        return None
+    from mirrorlake.operations.tenants.read_along import TenantsAlong
+
+    return TenantsAlong(tenants)
 
 
 @dataclass
@@ -192,6 +207,7 @@ def _sync(
     quiet: bool = False,
     accept_smaller: bool = False,
     jobs: int | None = None,
+    along: TenantsAlong | None = None,
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync tables with progress bars, or a line for each where there is no terminal; their results,
     and the failures by table, each in the tables' order. Tables that are unchanged come first: they
@@ -209,7 +225,7 @@ def _sync(
         return results, []
 
     done, failures = _sync_moved(
-        config, chosen, look, quiet=quiet, accept_smaller=accept_smaller, jobs=jobs
+        config, chosen, look, quiet=quiet, accept_smaller=accept_smaller, jobs=jobs, along=along
     )
     results += done
     order = [contract.name for contract in chosen]
@@ -227,6 +243,7 @@ def _sync_moved(
     quiet: bool,
     accept_smaller: bool,
     jobs: int | None,
+    along: TenantsAlong | None,
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync the tables that are not known to be unchanged; results and failures as they came."""
     from mirrorlake.cli.bars import Bars
@@ -254,6 +271,7 @@ def _sync_moved(
                 accept_smaller=accept_smaller,
                 look=look,
                 watch=watch,
+                along=along.of(workspace) if along is not None else None,
             ):
                 number += 1
                 if synced.result is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from mirrorlake.ledger import Ledger, Tenant, TenantPlace
+    from mirrorlake.operations.tenants.read_along import TenantsAlong
     from mirrorlake.operations.tenants.results import TenantsSynced
 
 MOST_SHOWN = 20
@@ -112,8 +113,9 @@ def _files_opened(
 
 
 def _fields(tenant: Tenant) -> dict[str, Any]:
-    hidden = ("shown", "terms", "folded", "form")
+    hidden = ("shown", "terms", "folded", "form", "log_place")
     fields = {name: value for name, value in asdict(tenant).items() if name not in hidden}
+    fields["by_log"] = tenant.log_place is not None and tenant.terms is not None
     stale = tenant.verdict if tenant.verdict_now is None else None
     now = {"verdict": tenant.verdict_now, "verdict_before_gone": stale}
     return {"state": tenant.state, **fields, **now}
@@ -222,9 +224,15 @@ def sync_all(
     accept_smaller: bool,
     again: bool,
     quiet: bool,
+    along: TenantsAlong | None = None,
 ) -> tuple[list[TenantsSynced], list[tuple[str, MirrorlakeError]]]:
-    """Sync tables of tenants one after the other; results, and failures by table."""
+    """Sync tables of tenants one after the other; results, and failures by table.
+
+    Args:
+        along: how they read along with other tables of their sources.
+    """
     from mirrorlake.cli.bars import Bars
+    from mirrorlake.operations.tenants.read_along import TenantsAlong
     from mirrorlake.operations.tenants.results import SyncTerms
     from mirrorlake.operations.tenants.sync import sync_tenants
     from mirrorlake.workspace import Workspace
@@ -232,6 +240,9 @@ def sync_all(
     results: list[TenantsSynced] = []
     failures: list[tuple[str, MirrorlakeError]] = []
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
+        if len([table for table in chosen if table.by_log]) > 1:
+            along = along or TenantsAlong(chosen)
+            along.read_rest(workspace)
         for table in chosen:
             with bars.table(table.name) as report:
                 terms = SyncTerms(
@@ -240,8 +251,9 @@ def sync_all(
                     again=again,
                     progress=report,
                 )
+                followed = along.followed.get(table.name) if along is not None else None
                 try:
-                    results.append(sync_tenants(workspace, table, terms))
+                    results.append(sync_tenants(workspace, table, terms, followed))
                 except MirrorlakeError as error:
                     failures.append((table.name, error))
     return results, failures

@@ -251,6 +251,13 @@ class TenantTable(Contract):
     left_out: tuple[str, ...] = ()
     dropped: Dropped = "keep"
     schema_changes: ShapePolicy = "evolve"
+    mode: Mode | None = None
+    """How a tenant's rows come after its first copy; None: by other copies, whenever it moved."""
+
+    @property
+    def by_log(self) -> bool:
+        """Whether each tenant's copy is continued by its server's binary log."""
+        return self.mode is not None and MODES[self.mode].by_log
 
     @property
     @override

@@ -178,6 +178,7 @@ def _tenant_tables(sections: ConfigSections) -> Iterator[TenantTable]:
                 databases=section.databases,
                 left_out=section.left_out,
                 dropped=section.dropped,
+                mode=contract.mode if MODES[contract.mode].by_log else None,
                 every=section.every,
                 key=contract.key,
                 clean=contract.clean or defaults.clean,

@@ -79,6 +79,7 @@ class Receipt:
         sessions: how many sessions read one state together, their snapshots shown to be one.
         most_changed: of a complete copy: whether most rows are others than the copy before had.
         since: of a log's transactions: when (UTC, by their server) the first of them was committed.
+        log_source: of tenants' changes: the source whose log has them.
     """
 
     rows: int
@@ -117,6 +118,7 @@ class Receipt:
     sessions: int = 1
     most_changed: bool = False
     since: str | None = None
+    log_source: str | None = None
 
     @property
     def committed(self) -> int:

@@ -317,6 +317,7 @@ TENANTS = sa.Table(
     sa.Column("form", sa.String(64)),
     sa.Column("shown", sa.Text),
     sa.Column("terms", sa.String(64)),
+    sa.Column("log_place", sa.Text),
     sa.Column("read_at", sa.DateTime),
     sa.Column("seen_at", sa.DateTime),
     sa.Column("folded", sa.String(36)),

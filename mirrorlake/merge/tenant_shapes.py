@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.base import text_literal
+from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
 from mirrorlake.destinations.iceberg.tables.schemas import stored_types
 from mirrorlake.destinations.iceberg.tables.tables import refuse_edited
-from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.ledger import Load, Tenant, TenantPlace
+from mirrorlake.merge.row_sql.ranks import GONE, newest_by
 from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
+from mirrorlake.merge.statements import original_of
 from mirrorlake.schema.lattice import StoredType, common_type
-from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE, VERSION
+from mirrorlake.schema.own_columns import (
+    DATABASE,
+    DELETED,
+    EVENT,
+    LOAD,
+    OP,
+    ORIGINAL,
+    SEQ,
+    SOURCE,
+    VERSION,
+)
 from mirrorlake.table.tenants import raw_of
+from mirrorlake.table.tenants_in_log import CopyPlace
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -32,6 +45,8 @@ LISTED: Final = 1_000
 """Up to this many tenants are named in a statement, so that only their buckets are opened."""
 TENANTS: Final = "mirror_tenants"
 """The view of the tenants that a statement is about: see `listed`."""
+LOG_LOADS: Final = "mirror_log_loads"
+"""The view of the loads that have what logs say of tenants: see `listed`."""
 
 
 @dataclass(frozen=True)
@@ -142,25 +157,74 @@ def held_names(table: TenantTable, there: Iterable[str]) -> dict[str, str]:
 def rows_sql(
     table: TenantTable, shapes: TenantShapes, tenants: Mapping[TenantPlace, Tenant]
 ) -> str:
-    """The newest copies of some tenants, in deduped's columns; these tenants are listed in
-    ``mirror_tenants`` (`listed`)."""
+    """The rows of some tenants, in deduped's columns: their newest copies, and what logs say since.
+    These tenants, and the loads of logs, are listed in views (`listed`)."""
     selects: list[str] = []
     for hashed, raw in shapes.tables.items():
-        of = [place for place, tenant in tenants.items() if tenant.version == hashed]
-        if not of:
-            continue
+        alike: dict[tuple[str, ...] | None, list[TenantPlace]] = {}
+        for place, tenant in tenants.items():
+            if tenant.version == hashed:
+                copied = CopyPlace.of(tenant)
+                alike.setdefault(copied and copied.key, []).append(place)
         columns = version_columns(shapes.names[hashed], raw, shapes.columns)
         columns += [SOURCE, DATABASE, f"{text_literal(hashed)} AS {VERSION}"]
         if shapes.originals:
             columns.append(version_originals(shapes.names[hashed], raw, shapes.columns))
-        name = raw_of(table, raw.name()[-1]).sql
-        where = f" WHERE {places_sql(of)}" if len(of) <= LISTED else ""
-        selects.append(
-            f"SELECT {', '.join(columns)} FROM {name} LEFT SEMI JOIN {TENANTS} m"  # noqa: S608
-            f" ON {SOURCE} = m.source AND {DATABASE} = m.database_name AND {LOAD} = m.load_id"
-            f"{where}"
-        )
+        for key, of in alike.items():
+            name = raw_of(table, raw.name()[-1]).sql
+            where = f" WHERE ({places_sql(of)})" if len(of) <= LISTED else ""
+            if key is None:
+                selects.append(_selected(name, columns, f"{LOAD} = m.load_id", key) + where)
+            else:
+                selects.append(_newest_sql(shapes, hashed, key, name, columns, where))
     return " UNION ALL ".join(selects)
+
+
+def _selected(raw: str, columns: Sequence[str], which: str, key: tuple[str, ...] | None) -> str:
+    return (
+        f"SELECT {', '.join(columns)} FROM {raw} LEFT SEMI JOIN {TENANTS} m"  # noqa: S608
+        f" ON {SOURCE} = m.source AND {DATABASE} = m.database_name"
+        f" AND m.key_columns = {text_literal(_key_text(key))} AND {which}"
+    )
+
+
+_SINCE: Final = (
+    f"({LOAD} = m.load_id OR ({OP} IS NOT NULL AND {SEQ} > m.seq"
+    f" AND {SEQ} <= coalesce(m.until, {SEQ})))"
+)
+"""SQL of whether a row is of a tenant's newest copy, or of its log since, as far as that continues
+the copy."""
+
+
+def _newest_sql(
+    shapes: TenantShapes,
+    hashed: str,
+    key: tuple[str, ...],
+    raw: str,
+    columns: Sequence[str],
+    where: str,
+) -> str:
+    """The current rows of tenants that follow their logs: of each key the newest, where it is no
+    tombstone. Rows of loads that the ledger does not name are nobody's."""
+    named = {then.lower(): name for name, then in shapes.names[hashed].held.items()}
+    names = [named[name.lower()] for name in key]
+    parts = [SOURCE, DATABASE, *map(as_sql_identifier, names)]
+    parts += [original_of(name) for name in names] if shapes.originals else []
+    [(rank, newest)] = newest_by(parts, flagged=False, events=True)
+    known = f"({OP} IS NULL OR {LOAD} IN (SELECT load_id FROM {LOG_LOADS}))"  # noqa: S608
+    where = f"{where} AND {known}" if where else f" WHERE {known}"
+    rows = _selected(raw, [*columns, SEQ, EVENT, f"{DELETED} AS {GONE}"], _SINCE, key) + where
+    shown = [as_sql_identifier(name) for name in shapes.columns] + [SOURCE, DATABASE, VERSION]
+    shown += [ORIGINAL] if shapes.originals else []
+    return (
+        f"SELECT {', '.join(shown)} FROM (SELECT *, {newest} AS {rank} FROM ({rows}))"  # noqa: S608
+        f" WHERE {rank} = 1 AND NOT {GONE}"
+    )
+
+
+def _key_text(key: tuple[str, ...] | None) -> str:
+    """A key as `listed` has it; '' of tenants whose copies are all that there is."""
+    return "" if key is None else json.dumps(key)
 
 
 def places_sql(places: Iterable[TenantPlace]) -> str:
@@ -175,12 +239,27 @@ def places_sql(places: Iterable[TenantPlace]) -> str:
 
 
 @contextmanager
-def listed(spark: SparkSession, tenants: Iterable[Tenant]) -> Iterator[None]:
-    """While the block runs, ``mirror_tenants`` has these tenants and their loads."""
-    rows = [(t.source, t.database, t.load_id) for t in tenants]
-    schema = "source string, database_name string, load_id string"
+def listed(
+    spark: SparkSession, tenants: Iterable[Tenant], log_loads: Iterable[Load] = ()
+) -> Iterator[None]:
+    """While the block runs, ``mirror_tenants`` has these tenants and their loads, and
+    ``mirror_log_loads`` the loads of their logs.
+
+    Args:
+        log_loads: those that may have changes of these tenants since their newest copies.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for one in tenants:
+        copied = CopyPlace.of(one)
+        of = (None, _key_text(None)) if copied is None else (copied.until, _key_text(copied.key))
+        rows.append((one.source, one.database, one.load_id, one.seq, *of))
+    schema = "source string, database_name string, load_id string, seq long, until long"
+    schema += ", key_columns string"
     spark.createDataFrame(rows, schema).createOrReplaceTempView(TENANTS)
+    loads = [(load.load_id,) for load in log_loads]
+    spark.createDataFrame(loads, "load_id string").createOrReplaceTempView(LOG_LOADS)
     try:
         yield
     finally:
         spark.catalog.dropTempView(TENANTS)
+        spark.catalog.dropTempView(LOG_LOADS)

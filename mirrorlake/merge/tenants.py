@@ -23,16 +23,18 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
+from mirrorlake.destinations.iceberg.tables.tenants import bucket_in, bucket_of
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.ledger import Load, RawFile, Tenant, TenantPlace
 from mirrorlake.load.raw.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import next_names
-from mirrorlake.merge.tenant_due import add_due
+from mirrorlake.merge.tenant_due import add_due, forget_due, read_due
 from mirrorlake.merge.tenant_layer import LayerChange, LayerSteps, TenantLayer, count_rows
 from mirrorlake.merge.tenant_shapes import TenantShapes, listed, rows_sql
 from mirrorlake.table.lake_tables import clean_of, deduped_of
+from mirrorlake.table.tenants_in_log import log_loads_of, with_lost_changes
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -45,16 +47,18 @@ class _Todo:
     """What a fold does.
 
     Attributes:
-        rows: tenants whose newest copies are put in.
+        rows: tenants whose newest copies are put in, with what logs say since.
         out: tenants whose rows are taken out.
         whole: whether deduped is rewritten from scratch.
         retyped: columns whose type can't become the one of now, and those that others took away.
+        followed: tenants of whose logs something was loaded since the last fold.
     """
 
     rows: Mapping[TenantPlace, Tenant]
     out: frozenset[TenantPlace]
     whole: bool
     retyped: tuple[str, ...] = ()
+    followed: frozenset[TenantPlace] = frozenset()
 
     @property
     def leaving(self) -> frozenset[TenantPlace]:
@@ -96,10 +100,13 @@ def fold_tenants(
     """
     todo = _plan(workspace, table, shapes, tenants, kept)
     if not todo.rows and not todo.out:
+        if todo.followed:
+            forget_due(workspace.ledger, deduped_of(table))
         return TenantsFolded()
     layer = _layer(workspace, table)
+    log_loads = log_loads_of(workspace.ledger, table, [*todo.rows.values()])
     identifier, beside = layer.identifier, next_names(todo.retyped)
-    _refuse_damaged(workspace, table, shapes, todo.rows.values())
+    _refuse_damaged(workspace, table, shapes, todo.rows.values(), log_loads)
     layer.ensure(shapes.stored, originals=shapes.originals, beside=beside)
     if table.clean == "table":
         places = {*todo.rows, *todo.out}
@@ -108,24 +115,28 @@ def fold_tenants(
     head = workspace.lake.head(identifier)
     with spark_errors(table.name):
         removed = _count_leaving(workspace, table, todo)
-        with listed(workspace.spark.get(), todo.rows.values()):
-            layer.write(_change(workspace, table, shapes, todo))
+        with listed(workspace.spark.get(), todo.rows.values(), log_loads):
+            wanted = _count_rows(workspace, table, shapes, todo)
+            layer.write(_change(workspace, table, shapes, todo, wanted))
     failpoint("tenants.folded")
     flush_commits(workspace.lake.load(identifier), head)
     shown = workspace.lake.head(identifier)
     ledger = workspace.ledger
     folded = {place: tenant.load_id for place, tenant in todo.rows.items()}
+    counted = {p: wanted[p] for p, t in todo.rows.items() if t.log_place is not None}
     ledger.together(
         lambda: layer.record_made([shown], _marks(shapes)),
         lambda: ledger.record_tenants_folded(
             table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
         ),
+        lambda: ledger.record_tenant_rows(table.name, counted),
+        lambda: forget_due(ledger, deduped_of(table)),
         workspace.left(table.name, "deduped", identifier),
     )
     failpoint("tenants.recorded")
     if not todo.whole:
         compact_if_due(workspace.spark.get, workspace.lake, identifier)
-    moved = [place for place, tenant in todo.rows.items() if tenant.folded != tenant.load_id]
+    moved = [p for p, t in todo.rows.items() if t.folded != t.load_id or p in todo.followed]
     return TenantsFolded((*moved, *sorted(todo.leaving)), removed)
 
 
@@ -162,6 +173,7 @@ def _plan(
         if is_shown(table, t) or (p in kept and t.load_id is not None)
     }
     lost = {p: t for p, t in shown.items() if t.version not in shapes.tables}
+    lost |= with_lost_changes(workspace.ledger, table, shown)
     there = workspace.lake.load(layer.identifier)
     held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
     made = layer.made()
@@ -174,6 +186,7 @@ def _plan(
         or (name in once and name not in held)
     )
     gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
+    due = read_due(workspace.ledger, layer.identifier).places
     if there is None or retyped or (made and not _is_as_made(layer, there, made, shapes)):
         if lost and there is not None:
             raise _lost_raw(table, lost)
@@ -181,10 +194,13 @@ def _plan(
         if there is not None and not made and there.current_snapshot() is not None:
             raise _unknown_ledger(table, retyped)
         rows = {p: t for p, t in shown.items() if p not in lost}
-        return _Todo(rows, frozenset(gone), whole=True, retyped=retyped)
+        parts = (rows, frozenset(gone))
+        return _Todo(*parts, whole=True, retyped=retyped, followed=frozenset(due))
     # Of a ledger that did not make it, rows of tenants that it does not know stay.
-    moved = {p: t for p, t in shown.items() if t.folded != t.load_id and p not in lost}
-    return _Todo(moved, frozenset({*moved, *gone}), whole=False)
+    moved = {
+        p: t for p, t in shown.items() if (t.folded != t.load_id or p in due) and p not in lost
+    }
+    return _Todo(moved, frozenset({*moved, *gone}), whole=False, followed=frozenset(due))
 
 
 def _unknown_ledger(table: TenantTable, retyped: Sequence[str]) -> LakeError:
@@ -235,7 +251,11 @@ def _marks(shapes: TenantShapes) -> dict[str, Any]:
 
 
 def _refuse_damaged(
-    workspace: Workspace, table: TenantTable, shapes: TenantShapes, tenants: Collection[Tenant]
+    workspace: Workspace,
+    table: TenantTable,
+    shapes: TenantShapes,
+    tenants: Collection[Tenant],
+    log_loads: Collection[Load],
 ) -> None:
     """See that the files that are folded have the bytes that their loads wrote.
 
@@ -243,17 +263,20 @@ def _refuse_damaged(
         LakeDamaged: one has not; nothing was changed.
     """
     seqs = {tenant.seq for tenant in tenants if tenant.seq is not None}
+    followed = {load.seq for load in log_loads}
+    buckets = {bucket_of(tenant.database) for tenant in tenants}
     tables = {one.name()[-1]: one for one in shapes.tables.values()}
     records = [
         record
-        for record in workspace.ledger.raw_files(table.name, seqs)
+        for record in workspace.ledger.raw_files(table.name, seqs | followed)
         if record.raw_table in tables
+        and (record.seq not in followed or bucket_in(record.name) in (None, *buckets))
     ]
     for record, found in zip(records, compare_bytes(workspace.lake, tables, records), strict=True):
         if found is None:
             continue
         # Without terms they are read again, as if their contract had changed.
-        theirs = [replace(t, terms=None) for t in tenants if t.seq == record.seq]
+        theirs = [replace(t, terms=None) for t in tenants if _may_be_in(t, record, followed)]
         workspace.ledger.record_tenants(table.name, theirs)
         raise LakeDamaged(
             f"table {table.name}: raw file {found.path} {found.what}",
@@ -263,18 +286,43 @@ def _refuse_damaged(
         )
 
 
+def _may_be_in(tenant: Tenant, record: RawFile, followed: Collection[int]) -> bool:
+    """Whether a file may have rows that a tenant is folded of."""
+    if record.seq not in followed:
+        return tenant.seq == record.seq
+    later = tenant.log_place is not None and (tenant.seq or 0) < record.seq
+    return later and bucket_in(record.name) in (None, bucket_of(tenant.database))
+
+
 # --- Spark ----------------------------------------------------------------------------------------
 
 
-def _change(
+def _count_rows(
     workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo: _Todo
+) -> dict[TenantPlace, int]:
+    """How many rows each tenant must have: as many as its copy, and where a log continued it as
+    many as both come to, which is counted apart from what is written."""
+    wanted = {place: tenant.rows or 0 for place, tenant in todo.rows.items()}
+    followed = {p: t for p, t in todo.rows.items() if t.log_place is not None}
+    if followed:
+        wanted |= dict.fromkeys(followed, 0)
+        wanted |= count_rows(workspace, f"({rows_sql(table, shapes, followed)})")
+    return wanted
+
+
+def _change(
+    workspace: Workspace,
+    table: TenantTable,
+    shapes: TenantShapes,
+    todo: _Todo,
+    wanted: Mapping[TenantPlace, int],
 ) -> LayerChange:
     return LayerChange(
         out=todo.out,
         whole=todo.whole,
         rows=rows_sql(table, shapes, todo.rows) if todo.rows else None,
         beside=next_names(todo.retyped),
-        verify=partial(_refuse_other_counts, workspace, table, todo),
+        verify=partial(_refuse_other_counts, workspace, table, todo, wanted),
         made=_marks(shapes),
     )
 
@@ -291,15 +339,19 @@ def _refuse_other_counts(
     workspace: Workspace,
     table: TenantTable,
     todo: _Todo,
+    counts: Mapping[TenantPlace, int],
     found: Mapping[TenantPlace, int],
 ) -> None:
-    """See that the branch has as many rows of each tenant as its load read.
+    """See that the branch has as many rows of each tenant as its load read, or its log left.
+
+    Args:
+        counts: these, by tenant.
 
     Raises:
         LakeError: it has not; nothing is visible.
     """
     places = {*todo.rows, *todo.out}
-    wanted = {p: (t.rows or 0) if (t := todo.rows.get(p)) else 0 for p in places}
+    wanted = {place: counts.get(place, 0) for place in places}
     wrong = sorted(place for place in places if found.get(place, 0) != wanted[place])
     # One whose database is gone first: it can't be read again.
     wrong.sort(key=lambda place: place not in todo.rows or todo.rows[place].gone_at is None)

@@ -68,9 +68,12 @@ def why_unlogged(table: SourceTable, read: Collection[str] | None = None) -> tup
     return None
 
 
-def refuse_unlogged(plan: ResolvedTable) -> None:
+def refuse_unlogged(plan: ResolvedTable, step: str = "") -> None:
     """See that whatever changes a table's rows is in its server's log, with the values that a
     SELECT of ours has.
+
+    Args:
+        step: what to do otherwise; by default what helps a table of one database.
 
     Raises:
         SchemaError: something is not.
@@ -80,5 +83,5 @@ def refuse_unlogged(plan: ResolvedTable) -> None:
         raise SchemaError(
             f"table {plan.name}: mode binlog can't follow it: {found[0]}",
             table=plan.name,
-            next_step=found[1],
+            next_step=step or found[1],
         )

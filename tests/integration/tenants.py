@@ -33,6 +33,7 @@ class Tenants:
     Attributes:
         contract: what the file says of the table.
         table: what it calls the table.
+        ledger: the URL of the ledger.
         user: the account that reads.
         group: what it says of the tenants, beside their patterns.
         file: what it says beside that.
@@ -47,6 +48,7 @@ class Tenants:
     group: dict[str, Any] = field(default_factory=dict[str, Any])
     made: list[str] = field(default_factory=list[str])
     table: str = "orders"
+    ledger: str = "sqlite:///ledger.db"
     user: str = USER
     others: dict[str, int] = field(default_factory=dict[str, int])
     file: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -99,7 +101,7 @@ class Tenants:
             "version": 1,
             **self.file,
             "lake": dict(self.place.settings),
-            "ledger": {"url": "sqlite:///ledger.db"},
+            "ledger": {"url": self.ledger},
             "sources": {
                 name: {
                     "host": "127.0.0.1",

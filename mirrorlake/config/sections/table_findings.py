@@ -188,6 +188,9 @@ def tenant_findings(table: TenantTableSection) -> Iterable[tuple[str, str]]:
     beside the one that it became, with a rule of its own; the key has one name in all."""
     yield from _once_findings(table)
     key = {column.lower() for column in table.key}
+    if MODES[table.mode].by_log and not key:
+        words = "name the columns of a unique key, like [id]; or use mode: full"
+        yield "key", f"tenants follow the log by their key: {words}"
     yield from _hint_findings(table, {name: {*key, name.lower()} for name in table.columns})
     for name, rule in table.columns.items():
         if rule.name_in_lake is not None:

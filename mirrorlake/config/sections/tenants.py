@@ -58,6 +58,9 @@ class TenantTableSection(Section):
     key: tuple[MysqlName, ...] = ()
     """The columns of a key that is unique within one tenant. Without it rows are compared as they
     are."""
+    mode: Literal["full", "binlog"] = "full"
+    """How a tenant's rows come: ``full`` copies a tenant whenever it moved, ``binlog`` once, and
+    then follows its server's log. It needs a key."""
     clean: Clean | None = None
     """Whether the clean layer is a ``view`` (Spark only) or a ``table`` (every engine)."""
     versions: Annotated[Literal["view"], BeforeValidator(_view_alone)] | None = None

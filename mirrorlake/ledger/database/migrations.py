@@ -15,7 +15,7 @@ from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database.settled_rows import find_first_days, record_first_days
 from mirrorlake.ledger.tables import METADATA
 
-LEDGER_VERSION = 16
+LEDGER_VERSION = 17
 OLDEST = 6
 """The oldest version that is brought to this one; no release had an older one."""
 
@@ -95,6 +95,14 @@ def _to_16(connection: sa.Connection) -> None:
         connection.execute(sa.text(f"ALTER TABLE model_partitions ADD COLUMN {name} {kind}"))
 
 
+def _to_17(connection: sa.Connection) -> None:
+    """Tenants follow their servers' logs. An older release would take the copies that the logs
+    continue for all of their rows, which is why this is a version."""
+    tables = sa.inspect(connection)
+    if "log_place" not in {column["name"] for column in tables.get_columns("tenants")}:
+        connection.execute(sa.text("ALTER TABLE tenants ADD COLUMN log_place TEXT"))
+
+
 _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     7: _to_7,
     8: _to_8,
@@ -106,6 +114,7 @@ _STEPS: dict[int, Callable[[sa.Connection], None]] = {
     14: _to_14,
     15: _to_15,
     16: _to_16,
+    17: _to_17,
 }
 
 

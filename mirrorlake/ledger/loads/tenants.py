@@ -30,7 +30,9 @@ class Tenant:
         form: a name of the form in which they were digested: in another one they have another.
         shown: what the source showed of its last change before that (`ChangeStamp`, JSON).
         terms: a digest of the contract under which it was read.
-        read_at: the source's clock before that read.
+        log_place: of a copy that its server's log continues: from where on, and by which key
+            (`mirrorlake.table.tenants_in_log.CopyPlace`); None: the copy is all that there is.
+        read_at: the source's clock before that read, or before the newest changes of it were read.
         seen_at: up to when it is known to be the same.
         folded: the load of which deduped has its rows; None: of none.
         gone_at: when its database, or table, was found to be no more; None: it is there.
@@ -51,6 +53,7 @@ class Tenant:
     form: str | None = None
     shown: str | None = None
     terms: str | None = None
+    log_place: str | None = None
     read_at: datetime | None = None
     seen_at: datetime | None = None
     folded: str | None = None
@@ -119,6 +122,15 @@ class Tenants:
             with self._database.begin() as connection:
                 connection.execute(update, rows)
 
+    def record_tenant_rows(self, table: str, counts: Mapping[TenantPlace, int]) -> None:
+        """Write down how many rows each of these has."""
+        mine = [TENANTS.c.table_name == table, *_of(sa.bindparam("s"), sa.bindparam("d"))]
+        update = TENANTS.update().where(*mine).values(row_count=sa.bindparam("n"))
+        rows = [{"s": s, "d": d, "n": n} for (s, d), n in counts.items()]
+        if rows:
+            with self._database.begin() as connection:
+                connection.execute(update, rows)
+
     def forget_tenants(self, table: str, places: Iterable[TenantPlace]) -> None:
         """Forget tenants whose rows are in no layer any more."""
         listed = list(places)
@@ -143,7 +155,7 @@ def _tenant(row: dict[Any, Any]) -> Tenant:
     fields = {name: row[name] for name in ("source", "version", "load_id", "seq", "digest", "form")}
     fields |= {
         name: row[name]
-        for name in ("shown", "terms", "folded", "error", "verdict", "verdict_words")
+        for name in ("shown", "terms", "log_place", "folded", "error", "verdict", "verdict_words")
     }
     for name in _TIMES:
         moment = row[name]
@@ -164,6 +176,7 @@ def _row(table: str, tenant: Tenant) -> dict[str, Any]:
         "form": tenant.form,
         "shown": tenant.shown,
         "terms": tenant.terms,
+        "log_place": tenant.log_place,
         "folded": tenant.folded,
         "verdict": tenant.verdict,
         "error": None if tenant.error is None else storable(tenant.error),

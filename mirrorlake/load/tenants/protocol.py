@@ -103,6 +103,8 @@ def load_tenants(
     servers: Mapping[str, str],
     before: Mapping[TenantPlace, int],
     progress: OnProgress | None = None,
+    *,
+    with_events: bool = False,
 ) -> TenantsLoaded:
     """Read these tenants, all of one schema version, and commit them together.
 
@@ -111,6 +113,7 @@ def load_tenants(
         name: its name.
         servers: the identity of the server that must answer, by source.
         before: how many rows each tenant had, where its copy may not be far smaller now.
+        with_events: whether raw is to have what is known of a log's rows, which come later.
 
     Raises:
         LakeError: the lake failed; nothing of this load is visible.
@@ -119,7 +122,8 @@ def load_tenants(
     """
     lead = plans[0]
     needing = next((plan for plan in plans if has_original(plan.columns)), lead)
-    table = ensure_raw_tenants(workspace.lake, lead.raw, needing.columns, name, lead.version)
+    parts = (workspace.lake, lead.raw, needing.columns, name, lead.version)
+    table = ensure_raw_tenants(*parts, with_events=with_events)
     window = Window("full", None, None, datetime.now(UTC).date())
     run = LoadRun.begin(workspace, name, lead.raw, window, STEPS)
     expected = sum(plan.table.estimated_rows for plan in plans)

@@ -62,7 +62,7 @@ def read_batch(
         LakeError: a file could not be written.
     """
     source = _TenantRows(batch, schema)
-    files = _ByBucket(chunk.storage, chunk.location, chunk.stem, schema, chunk.iceberg, PARTITION)
+    files = ByBucket(chunk.storage, chunk.location, chunk.stem, schema, chunk.iceberg, PARTITION)
     with reading(chunk.source):
         read = take_in(chunk, source, report, heed, files)
         receipt = read.finish()
@@ -99,7 +99,7 @@ class _TenantRows(SelectRows):
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
 
-class _ByBucket(PartFiles):
+class ByBucket(PartFiles):
     """Files of buckets of tenants."""
 
     def add(self, rows: pa.Table) -> None:

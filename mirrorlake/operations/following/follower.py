@@ -90,12 +90,23 @@ def followed_tables(config: Config, source: str) -> list[TableContract]:
     found = [
         contract for contract in config.tables if contract.source == source and contract.by_log
     ]
+    if not found and (tenants := tenants_by_log(config, source)):
+        raise ConfigError(
+            f"source {source}: only tables of tenants follow its log ({', '.join(tenants)}), which "
+            "is done by each sync",
+            next_step="Schedule `mirrorlake sync` for them",
+        )
     if not found:
         raise ConfigError(
             f"source {source}: no table of it has `mode: binlog`",
             next_step="Write `mode: binlog` for one of them (docs/binlog.md)",
         )
     return found
+
+
+def tenants_by_log(config: Config, source: str) -> list[str]:
+    """The tables of tenants that follow the log of a source: each sync does that, and no round."""
+    return [one.name for one in config.tenants if one.by_log and source in one.sources]
 
 
 def follow_source(

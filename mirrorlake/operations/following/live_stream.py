@@ -83,7 +83,7 @@ class LiveStream(LogStream):
     @property
     def tables(self) -> list[FollowingTable]:
         """Those that are followed."""
-        return self._tables()
+        return [one for one in self._tables() if isinstance(one, FollowingTable)]
 
     @property
     def is_apart(self) -> bool:
@@ -103,7 +103,7 @@ class LiveStream(LogStream):
         self._from = self._log.at if self._log is not None else None
         if self._from is not None and end.position < self._from:
             self.add(())  # it was begun again, or cut: their places are looked at again
-        for table in self._tables():
+        for table in self.tables:
             table.loads.clear()
         self.follow()
         if time.monotonic() - self._noted_at >= _NOTED_EVERY:
@@ -114,7 +114,7 @@ class LiveStream(LogStream):
         """Follow more tables, or the same ones from another place: the log is read again from the
         earliest place; what is in raw is passed over."""
         names = {table.contract.name for table in tables}
-        kept = [table for table in self._tables() if table.contract.name not in names]
+        kept = [table for table in self.tables if table.contract.name not in names]
         self._waiting = sorted([*kept, *tables], key=lambda table: table.place.log)
         self._reading.clear()
         self._wanted.clear()
@@ -122,7 +122,7 @@ class LiveStream(LogStream):
 
     def leave(self, names: set[str]) -> None:
         """Follow these tables no further."""
-        for table in [t for t in self._tables() if t.contract.name in names]:
+        for table in [t for t in self.tables if t.contract.name in names]:
             self._leave(table)
 
     def close(self) -> None:
@@ -191,7 +191,7 @@ class LiveStream(LogStream):
 
     def _note(self, place: LogPlace, clock: datetime) -> None:
         self.place, self.as_of = place, clock.replace(tzinfo=UTC)
-        for table in self._reading.values():
+        for table in self._those(FollowingTable):
             table.place, table.noted = place, clock
 
     def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
@@ -207,7 +207,7 @@ class LiveStream(LogStream):
         self._workspace.ledger.record_log_progress(
             [
                 LogProgress(t.plan.name, t.seq, t.place.to_text(), t.noted.replace(tzinfo=UTC))
-                for t in self._reading.values()
+                for t in self._those(FollowingTable)
                 if t.noted is not None
             ]
         )

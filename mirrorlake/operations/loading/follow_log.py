@@ -13,29 +13,33 @@ What belongs here: which tables are followed, and from where. What doesn't: the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError, SchemaError, SourceError
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.next_load import find_next_load
 from mirrorlake.operations.loading.resolve import resolve_as, resolve_table
-from mirrorlake.sources.mysql.sessions.connect import read_position, session
+from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position, session
 from mirrorlake.table.columns.shape_at_place import contract_at, shape_at
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import place_of, refuse_unlogged
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log: each sync comes by here
-    from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased
+    from mirrorlake.operations.loading.binlog.following_table import (
+        FollowingTable,
+        InLog,
+        Leased,
+    )
     from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
 
 logger = logging.getLogger(__name__)
@@ -58,11 +62,33 @@ class Followed:
     place: LogPlace | None = None
 
 
+class ReadAlong(Protocol):
+    """What reads a source's log along with its tables.
+
+    Attributes:
+        tables: what is read.
+    """
+
+    @property
+    def tables(self) -> Sequence[InLog]: ...
+
+    def end(self, done: Sequence[InLog], end: LogEnd) -> None:
+        """Take in which of them were followed to the log's end."""
+        ...
+
+
+Along = Callable[
+    ["Connection[Any]", SourceConfig, Sequence["InLog"]], AbstractContextManager[ReadAlong]
+]
+"""What gives what reads along, of a source whose log is about to be read for these tables."""
+
+
 def follow_tables(
     workspace: Workspace,
     contracts: Sequence[TableContract],
     *,
     ends: Mapping[str, LogEnd] = MappingProxyType({}),
+    along: Along | None = None,
 ) -> dict[str, Followed]:
     """Load what the log says of tables that have their copy; what became of each, by name.
 
@@ -72,6 +98,7 @@ def follow_tables(
     Args:
         ends: by source: where its log ended, and they are followed to; those that are beyond it
             are left. By default each source's log as it ends now.
+        along: what else reads these logs.
 
     Raises:
         LedgerError: the ledger failed.
@@ -81,7 +108,8 @@ def follow_tables(
     for source in dict.fromkeys(contract.source for contract in mine):
         try:
             tables = [c for c in mine if c.source == source]
-            found |= _follow_source(workspace, tables, workspace.leased, ends.get(source))
+            parts = (workspace, tables, workspace.leased, ends.get(source), along)
+            found |= _follow_source(*parts)
         except SourceError as error:
             logger.warning("source %s: its log was not followed: %s", source, error)
     return found
@@ -106,10 +134,10 @@ def _follow_source(
     contracts: Sequence[TableContract],
     leased: Leased,
     end: LogEnd | None = None,
+    along: Along | None = None,
     *,
     alone: bool = False,
 ) -> dict[str, Followed]:
-    from mirrorlake.operations.loading.binlog.log_stream import LogStream
     from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
     from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 
@@ -139,13 +167,39 @@ def _follow_source(
         refuse_unfollowable(connection, source, databases)
         end = end or read_end(connection, source)
         seen = replace(seen, clock=end.clock)
-        stream = LogStream(workspace, connection, leased, seen, end, tables, raises=alone)
-        stream.follow()
+        parts = (workspace, connection, leased, seen, end)
+        done = _read(*parts, tables, along, source, raises=alone)
     at = end.clock.replace(tzinfo=UTC)
-    return {
-        t.contract.name: Followed(tuple(t.loads), at, tuple(t.changes), t.place)
-        for t in stream.done
-    }
+    return {t.contract.name: Followed(tuple(t.loads), at, tuple(t.changes), t.place) for t in done}
+
+
+def _read(
+    workspace: Workspace,
+    connection: Connection[Any],
+    leased: Leased,
+    seen: SourcePosition,
+    end: LogEnd,
+    tables: Sequence[FollowingTable],
+    along: Along | None,
+    source: SourceConfig,
+    *,
+    raises: bool,
+) -> list[FollowingTable]:
+    """Read a log for these tables; those that were followed to its end."""
+    from mirrorlake.operations.loading.binlog.following_table import FollowingTable
+    from mirrorlake.operations.loading.binlog.log_stream import LogStream
+
+    with ExitStack() as reading:
+        beside = reading.enter_context(along(connection, source, tables)) if along else None
+        others = [] if beside is None else beside.tables
+        if any(end.position < one.place.log for one in others):
+            others = []  # another run was here meanwhile
+        parts = (workspace, connection, leased, seen, end, [*tables, *others])
+        stream = LogStream(*parts, raises=raises)
+        stream.follow()
+        if beside is not None and others:
+            beside.end(stream.done, end)
+    return [table for table in stream.done if isinstance(table, FollowingTable)]
 
 
 def resolve_following(

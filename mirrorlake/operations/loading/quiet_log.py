@@ -8,7 +8,7 @@ What belongs here: that look, for a sensor's tick and for a sync. What doesn't: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
@@ -83,6 +83,30 @@ def find_quiet(
     if place is None:
         return QuietLog({})
     return QuietLog(_up_to(quiet, end, place), moved_on=bool(quiet), end=end)
+
+
+def find_changed(
+    connection: Connection[Any],
+    source: SourceConfig,
+    server: str,
+    places: Mapping[str, tuple[TableContract, LogPlace]],
+) -> set[str]:
+    """Of which tables a log has, or may have, something new since these places, by name: of all
+    where it can't be looked through.
+
+    Raises:
+        SourceError: the server was lost, or does not show its log.
+    """
+    from mirrorlake.sources.mysql.following.log_state import read_end
+
+    end = read_end(connection, source)
+    further = {name: both for name, both in places.items() if both[1].log != end.position}
+    if not further:
+        return set()
+    contracts = {name: contract for name, (contract, _) in further.items()}
+    waiting = {name: place for name, (_, place) in further.items()}
+    look = _Look(connection, source, server, end, contracts, waiting)
+    return look.moved if look.read() is not None else set(further)
 
 
 def note_quiet(ledger: Ledger, found: QuietLog) -> None:

@@ -19,7 +19,7 @@ from functools import partial
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.merge.small_fold import SMALL_COPY
-from mirrorlake.operations.loading.follow_log import Followed, follow_tables
+from mirrorlake.operations.loading.follow_log import Along, Followed, follow_tables
 from mirrorlake.operations.loading.results import Synced, SyncResult
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.loading.sync_together import Act, GroupSync, group_by_log
@@ -55,6 +55,7 @@ def sync_tables(
     look: Look | None = None,
     watch: Watch | None = None,
     followed: Mapping[str, Followed] | None = None,
+    along: Along | None = None,
 ) -> Iterator[Synced]:
     """Sync tables, ``jobs`` of them at once; what became of each, as they end.
 
@@ -67,11 +68,13 @@ def sync_tables(
         watch: called in the thread that syncs the table.
         followed: what was loaded just before of the tables that follow a log; None: their logs are
             read first.
+        along: what else reads these logs then.
     """
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
     if followed is None:
-        followed = follow_tables(workspace, contracts, ends=look.ends if look is not None else {})
+        ends = look.ends if look is not None else {}
+        followed = follow_tables(workspace, contracts, ends=ends, along=along)
     groups = group_by_log(workspace.ledger, contracts, followed)
     groups = [group for group in groups if group.is_shown_at_once]
     grouped = {contract.name for group in groups for contract in group.all}

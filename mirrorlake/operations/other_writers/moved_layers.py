@@ -60,6 +60,7 @@ from mirrorlake.operations.other_writers.put_right import note_put_right
 from mirrorlake.operations.other_writers.show_ours import keep_theirs, other_name, show_ours
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.continuity import kept_words
+from mirrorlake.table.tenants_in_log import has_changes_in
 from mirrorlake.workspace import Workspace
 
 _LOST = "raw lost "
@@ -323,8 +324,11 @@ def _read_tenants_again(
     reason = f"{_LOST}{len(lost)} loads (since {lost[0].started_at:%Y-%m-%d %H:%M} UTC)"
     loads = {load.load_id for load in lost}
     # Without terms they are read again, as if their contract had changed.
-    again = [replace(t, terms=None) for t in ledger.tenants(table.name).values()]
-    again = [tenant for tenant in again if tenant.load_id in loads]
+    again = [
+        replace(tenant, terms=None)
+        for tenant in ledger.tenants(table.name).values()
+        if tenant.load_id in loads or any(has_changes_in(tenant, load) for load in lost)
+    ]
     ledger.record_tenants(table.name, again)
     failpoint("moved.unproved")
     ledger.lose_loads(lost, reason)

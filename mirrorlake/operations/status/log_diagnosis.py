@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mirrorlake.config import Config
+from mirrorlake.config import Config, Mirrored
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.runtime.doctor import Diagnosis
@@ -12,7 +12,8 @@ from mirrorlake.sources.mysql.sessions.connect import session
 
 def look_at_log(config: Config, source: SourceConfig) -> list[Diagnosis]:
     """What a source's log lacks, if any of its tables follows it."""
-    following = [c for c in config.tables if c.source == source.name and c.by_log]
+    following: list[Mirrored] = [c for c in config.tables if c.source == source.name and c.by_log]
+    following += [t for t in config.tenants if t.by_log and source.name in t.sources]
     if not following:
         return []
     title = f"binary log of {source.name}"

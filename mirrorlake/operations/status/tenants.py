@@ -136,6 +136,8 @@ def _proved(ledger: Ledger, table: TenantTable, known: Collection[Tenant]) -> Pr
     loads = ledger.loads_of(table.name, {one.seq for one in equal if one.seq is not None})
     begun = {seq: load.started_at.replace(tzinfo=UTC) for seq, load in loads.items()}
     same = [one for one in equal if one.seq in begun and begun[one.seq] <= moments[one.place]]
+    # What a log continues is read again with each change of it.
+    same = [one for one in same if not _changed_since(one, moments[one.place])]
     return ProofStatus(
         as_of=min(moments.values()).isoformat(timespec="seconds"),
         rows=sum(one.rows or 0 for one in same),
@@ -143,6 +145,13 @@ def _proved(ledger: Ledger, table: TenantTable, known: Collection[Tenant]) -> Pr
         loads_since=len(equal) - len(same),
         unit="copy",
     )
+
+
+def _changed_since(tenant: Tenant, moment: datetime) -> bool:
+    """Whether a log had changes of a tenant since."""
+    if tenant.log_place is None or tenant.read_at is None:
+        return False
+    return tenant.read_at > moment
 
 
 def _error(known: Collection[Tenant], load: Load | None) -> str | None:

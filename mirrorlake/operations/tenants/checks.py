@@ -1,17 +1,18 @@
 """Checks of tenants: is what the lake has of each what MySQL has now?
 
 Three things are compared, by code that has no part in loading or folding: each tenant's rows in
-MySQL, digested by the server; the rows of its newest copy in raw, digested by Spark; and deduped
-beside that copy, row by row. A tenant that MySQL changed since it was read is undecided: what the
-lake has is of then.
+MySQL, digested by the server; the rows of its newest copy in raw, with what its log says since,
+digested by Spark; and deduped beside that, row by row. A tenant that MySQL changed since it was
+read is undecided: what the lake has is of then.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mirrorlake.config.contract import TenantTable
@@ -21,8 +22,11 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
+from mirrorlake.merge.statements import original_of, unplaced_key
+from mirrorlake.merge.tenant_due import read_due
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
+    LOG_LOADS,
     TENANTS,
     TenantShapes,
     listed,
@@ -32,6 +36,7 @@ from mirrorlake.merge.tenant_shapes import (
 )
 from mirrorlake.merge.tenants import is_shown
 from mirrorlake.operations.tenants.clean_checks import clean_verdicts, with_clean
+from mirrorlake.operations.tenants.follow import find_changed_tenants
 from mirrorlake.operations.tenants.names import refuse_unknown
 from mirrorlake.operations.tenants.survey import TenantSurvey, survey_tenants
 from mirrorlake.operations.tenants.verdicts import CleanChecked, TenantsChecked, TenantVerdict
@@ -39,11 +44,21 @@ from mirrorlake.proof.comparing.report import digest_text
 from mirrorlake.proof.forms.rows import lake_sum
 from mirrorlake.proof.ranges.ranges import NOTHING, Tally
 from mirrorlake.runtime.plural import plural
-from mirrorlake.schema.own_columns import DATABASE, LOAD, ORIGINAL, SOURCE
+from mirrorlake.schema.own_columns import (
+    DATABASE,
+    DELETED,
+    EVENT,
+    LOAD,
+    OP,
+    ORIGINAL,
+    SEQ,
+    SOURCE,
+)
 from mirrorlake.sources.mysql.changes.change_stamps import ChangeStamp, why_unchanged
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import terms_of
+from mirrorlake.table.tenants_in_log import log_loads_of
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -104,11 +119,16 @@ def _refuse_none(table: TenantTable, known: Mapping[TenantPlace, Tenant]) -> Non
 
 @dataclass(frozen=True)
 class _Copies:
-    """Newest copies in one raw table whose rows are digested by one SQL."""
+    """Newest copies in one raw table whose rows are digested by one SQL.
+
+    Attributes:
+        key: SQL of what the versions of one row share, where logs continue these copies.
+    """
 
     raw: str
     digest: str
     tenants: list[Tenant]
+    key: tuple[str, ...] = ()
 
 
 @dataclass
@@ -118,6 +138,8 @@ class _Check:
     known: Mapping[TenantPlace, Tenant]
     survey: TenantSurvey
     everything: bool
+    changed: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    """Tenants of whose logs something may be new since they were read."""
 
     def run(self) -> tuple[CleanChecked, tuple[TenantVerdict, ...]]:
         comparable = {
@@ -129,6 +151,8 @@ class _Check:
             and tenant.terms == terms_of(plan)
         }
         mysql, lake = self._digest(comparable)
+        unequal = {p: plan for p, plan in comparable.items() if mysql.tallies.get(p) != lake.get(p)}
+        self.changed = find_changed_tenants(self.workspace, self.table, self.survey, unequal)
         differing = self._compare_deduped()
         checked, clean = clean_verdicts(self.workspace, self.table, self.known)
         found = [
@@ -156,7 +180,8 @@ class _Check:
         self, tenant: Tenant, digests: TenantDigests, lake: Tally | None, differing: int
     ) -> TenantVerdict:
         mysql, form = digests.tallies.get(tenant.place), digests.forms.get(tenant.place)
-        recorded = tenant.digest if form and form.fingerprint == tenant.form else None
+        known = form is not None and form.fingerprint == tenant.form
+        recorded = tenant.digest if known and tenant.log_place is None else None
         verdict, words = self._decide(tenant, recorded, mysql, lake, differing)
         return TenantVerdict(
             source=tenant.source,
@@ -176,7 +201,8 @@ class _Check:
         lake: Tally | None,
         differing: int,
     ) -> tuple[str, str]:
-        if differing and tenant.load_id is not None and tenant.folded != tenant.load_id:
+        waits = tenant.folded != tenant.load_id or tenant.place in self.unfolded
+        if differing and tenant.load_id is not None and waits:
             # A run died in between: deduped has an older copy, and raw a newer one.
             return "undecided", "its newest copy is not folded yet: sync, then check again"
         if differing:
@@ -212,7 +238,14 @@ class _Check:
             return tenant.error or "it was never read"
         return "its table, or its contract, changed since it was read: sync, then check again"
 
+    @cached_property
+    def unfolded(self) -> frozenset[TenantPlace]:
+        """Tenants of whose logs raw has what deduped has not."""
+        return read_due(self.workspace.ledger, deduped_of(self.table)).places
+
     def _is_unchanged(self, tenant: Tenant) -> bool:
+        if tenant.log_place is not None:
+            return tenant.place not in self.changed
         now = self.survey.stamps.get(tenant.place)
         before = ChangeStamp.from_json(tenant.shown) if tenant.shown else None
         return now is not None and before is not None and why_unchanged(before, now) is not None
@@ -227,10 +260,12 @@ class _Check:
         for source, error in mysql.lost.items():
             self.survey.lost.setdefault(source, error)
         self.survey.failed |= mysql.failed
-        copies: dict[tuple[str, str], _Copies] = {}
+        copies: dict[tuple[str, str, tuple[str, ...]], _Copies] = {}
         for place, form in mysql.forms.items():
-            raw, digest = plans[place].raw, form.lake_digest
-            of_form = copies.setdefault((raw.name, digest), _Copies(raw.sql, digest, []))
+            plan, digest = plans[place], form.lake_digest
+            key = _version_key(plan) if self.known[place].log_place is not None else ()
+            parts = (plan.raw.sql, digest, list[Tenant](), key)
+            of_form = copies.setdefault((plan.raw.name, digest, key), _Copies(*parts))
             of_form.tenants.append(self.known[place])
         lake: dict[TenantPlace, Tally] = {}
         for found in copies.values():
@@ -240,15 +275,13 @@ class _Check:
 
     def _raw_tallies(self, copies: _Copies) -> dict[TenantPlace, Tally]:
         places = [tenant.place for tenant in copies.tenants]
-        where = f" WHERE {places_sql(places)}" if len(places) <= LISTED else ""
+        where = f" WHERE ({places_sql(places)})" if len(places) <= LISTED else " WHERE true"
         spark = self.workspace.spark.get()
-        with spark_errors(self.table.name), listed(spark, copies.tenants):
+        loads = log_loads_of(self.workspace.ledger, self.table, copies.tenants)
+        rows = _of_copies(copies, where) if not copies.key else _with_logs(copies, where)
+        with spark_errors(self.table.name), listed(spark, copies.tenants, loads):
             found = spark.sql(
-                f"SELECT s_, d_, count(*), {lake_sum('h_')} FROM (SELECT {SOURCE} AS s_,"  # noqa: S608
-                f" {DATABASE} AS d_, {copies.digest} AS h_ FROM {copies.raw}"
-                f" LEFT SEMI JOIN {TENANTS} m ON {SOURCE} = m.source"
-                f" AND {DATABASE} = m.database_name AND {LOAD} = m.load_id{where})"
-                " GROUP BY s_, d_"
+                f"SELECT s_, d_, count(*), {lake_sum('h_')} FROM ({rows}) GROUP BY s_, d_"  # noqa: S608
             ).collect()
         return {(str(s), str(d)): Tally(int(n), int(h or 0)) for s, d, n, h in found}
 
@@ -263,7 +296,8 @@ class _Check:
             return {}
         shown = {p: t for p, t in self.known.items() if is_shown(self.table, t)}
         spark = self.workspace.spark.get()
-        with spark_errors(self.table.name), listed(spark, shown.values()):
+        loads = log_loads_of(self.workspace.ledger, self.table, [*shown.values()])
+        with spark_errors(self.table.name), listed(spark, shown.values(), loads):
             return self._count_differing(spark, shapes, shown)
 
     def _count_differing(
@@ -289,6 +323,38 @@ class _Check:
             f" GROUP BY {names} HAVING sum(side_) <> 0) GROUP BY 1, 2"
         ).collect()
         return {(str(s), str(d)): int(n) for s, d, n in found}
+
+
+def _of_copies(copies: _Copies, where: str) -> str:
+    """SQL of the rows of copies, with their digests."""
+    return (
+        f"SELECT {SOURCE} AS s_, {DATABASE} AS d_, {copies.digest} AS h_ FROM {copies.raw}"  # noqa: S608
+        f" LEFT SEMI JOIN {TENANTS} m ON {SOURCE} = m.source"
+        f" AND {DATABASE} = m.database_name AND {LOAD} = m.load_id{where}"
+    )
+
+
+def _with_logs(copies: _Copies, where: str) -> str:
+    """The same of copies that logs continue: of each key what was seen last, unless it is gone."""
+    key = ", ".join(f"{part} AS k{number}_" for number, part in enumerate(copies.key))
+    keys = ", ".join(f"k{number}_" for number in range(len(copies.key)))
+    of_log = f"{OP} IS NOT NULL AND {SEQ} > m.seq AND (m.until IS NULL OR {SEQ} <= m.until)"
+    versions = (
+        f"SELECT {SOURCE} AS s_, {DATABASE} AS d_, {key}, {copies.digest} AS h_, {DELETED} AS g_,"  # noqa: S608
+        f" struct({SEQ}, coalesce({EVENT}, 0)) AS o_ FROM {copies.raw}"
+        f" LEFT SEMI JOIN {TENANTS} m ON {SOURCE} = m.source AND {DATABASE} = m.database_name"
+        f" AND ({LOAD} = m.load_id OR ({of_log})){where}"
+        f" AND ({OP} IS NULL OR {LOAD} IN (SELECT load_id FROM {LOG_LOADS}))"
+    )
+    return (
+        "SELECT s_, d_, h_ FROM (SELECT s_, d_, max_by(h_, o_) AS h_, max_by(g_, o_) AS g_"  # noqa: S608
+        f" FROM ({versions}) GROUP BY s_, d_, {keys}) WHERE NOT g_"
+    )
+
+
+def _version_key(plan: ResolvedTable) -> tuple[str, ...]:
+    """SQL of what the versions of one row share in raw, beside their tenant."""
+    return (*map(as_sql_identifier, plan.key), *map(original_of, unplaced_key(plan)))
 
 
 def _comparable(name: str, kind: str) -> str:

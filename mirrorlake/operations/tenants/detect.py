@@ -14,12 +14,15 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.merge.tenant_due import read_due
 from mirrorlake.operations.tenants.survey import TenantSurvey, survey_tenants
 from mirrorlake.sources.mysql.changes.change_stamps import ChangeStamp, why_replaced, why_unchanged
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import raw_of, terms_of
 from mirrorlake.workspace import Workspace
@@ -102,7 +105,7 @@ def detect_tenants(
         return TenantsSeen(until=now - since + table.every)
     known = workspace.ledger.tenants(table.name)
     survey = survey_tenants(workspace, table)
-    due = _due(table, survey, known, present_versions(workspace, table))
+    due = _due(workspace, table, survey, known)
     failing = frozenset(p for p, why in due.items() if _is_failing(known.get(p), why))
     left = _digest([*_shown(place, due[place], survey)] for place in sorted(failing))
     waits = since is not None and timedelta() <= since < _FAILED_AGAIN
@@ -123,12 +126,15 @@ def detect_tenants(
 
 
 def _due(
+    workspace: Workspace,
     table: TenantTable,
     survey: TenantSurvey,
     known: Mapping[TenantPlace, Tenant],
-    present: Collection[str],
 ) -> dict[TenantPlace, str]:
     found: dict[TenantPlace, str] = {}
+    present = present_versions(workspace, table)
+    same = partial(_is_followed, survey) if table.by_log else partial(_is_same, survey, present)
+    unfolded = read_due(workspace.ledger, deduped_of(table)).places
     for place, plan in survey.plans.items():
         tenant = known.get(place)
         if tenant is None:
@@ -137,10 +143,10 @@ def _due(
             found[place] = "there again"
         elif tenant.version is not None and tenant.version != plan.version.hash:
             found[place] = "altered"
-        elif not is_same(tenant, plan, survey, present):
+        elif not same(tenant, plan):
             moved = "moved" if replaced_since(tenant, plan, survey) is None else REPLACED
             found[place] = moved if tenant.load_id else "never read"
-        elif tenant.folded != tenant.load_id:
+        elif tenant.folded != tenant.load_id or place in unfolded:
             found[place] = "not folded"
     for place in survey.failed:
         tenant = known.get(place)
@@ -152,6 +158,23 @@ def _due(
         left = (p for p, t in known.items() if t.gone_at is not None and t.folded is not None)
         found |= {place: "not removed" for place in left if place not in there}
     return found
+
+
+def _is_same(
+    survey: TenantSurvey, present: Collection[str], tenant: Tenant, plan: ResolvedTable
+) -> bool:
+    return is_same(tenant, plan, survey, present)
+
+
+def _is_followed(survey: TenantSurvey, tenant: Tenant, plan: ResolvedTable) -> bool:
+    """Whether a log continues a tenant's copy, and has nothing new of it, as far as the server
+    shows without it."""
+    shown = survey.stamps.get(tenant.place)
+    if shown is None or tenant.shown is None or tenant.log_place is None:
+        return False
+    before = ChangeStamp.from_json(tenant.shown)
+    unchanged = before is not None and why_unchanged(before, shown) is not None
+    return unchanged and tenant.terms == terms_of(plan)
 
 
 def _is_failing(tenant: Tenant | None, why: str) -> bool:

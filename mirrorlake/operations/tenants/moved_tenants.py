@@ -19,6 +19,7 @@ from mirrorlake.operations.tenants.detect import (
     present_versions,
     replaced_since,
 )
+from mirrorlake.operations.tenants.follow import TenantsFollowed
 from mirrorlake.operations.tenants.results import SyncTerms
 from mirrorlake.operations.tenants.survey import TenantSurvey
 from mirrorlake.proof.comparing.report import digest_text
@@ -90,6 +91,20 @@ def find_moved_tenants(
         same.append(tenant)
     workspace.ledger.record_tenants(table.name, same)
     return TenantMoves(moved, frozenset(tenant.place for tenant in same), replaced)
+
+
+def moved_by_log(survey: TenantSurvey, followed: TenantsFollowed, terms: SyncTerms) -> TenantMoves:
+    """The same of tenants that follow their servers' logs, once these were read: all that could not
+    be followed to its end are to be read, but those of sources that were lost."""
+    there = {p: plan for p, plan in survey.plans.items() if p[0] not in survey.lost}
+    moved = {
+        place: plan
+        for place, plan in there.items()
+        if terms.means(place) and (terms.again or place not in followed.done)
+    }
+    unchanged = frozenset(followed.done.keys() - followed.touched - moved.keys())
+    replaced = {place: why for place, why in followed.lost.items() if place in moved}
+    return TenantMoves(moved, unchanged, replaced)
 
 
 def _equal(

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from mirrorlake.config.contract import TenantTable
+from mirrorlake.errors import LedgerError, MirrorlakeError, SourceHeld
 from mirrorlake.ledger import Ledger, Tenant
 
 
@@ -38,12 +41,19 @@ def record_shown(
         tenants: all of the table, as the ledger has them now.
         clean: what distinguishes this clean from another one of the same rows.
     """
-    listed = sorted((t.source, t.database, t.folded) for t in tenants if t.folded is not None)
+    listed = sorted((t.source, t.database, _rows_of(t)) for t in tenants if t.folded is not None)
     state = hashlib.sha256(json.dumps([listed, clean]).encode()).hexdigest()[:16]
     before, through = read_shown(ledger, table), ledger.newest_success(table)
     if listed and (before is None or (before.state, before.through) != (state, through)):
         shown = TenantsShown(state, through, run_id)
         ledger.record_definition(_name(table), json.dumps(asdict(shown)))
+
+
+def _rows_of(tenant: Tenant) -> str | None:
+    """What distinguishes a tenant's rows in deduped: its copy, and what its log said since."""
+    if tenant.log_place is None or tenant.read_at is None:
+        return tenant.folded
+    return f"{tenant.folded} {tenant.read_at.isoformat()}"
 
 
 def read_shown(ledger: Ledger, table: str) -> TenantsShown | None:
@@ -54,3 +64,18 @@ def read_shown(ledger: Ledger, table: str) -> TenantsShown | None:
 
 def _name(table: str) -> str:
     return f"tenants_shown {table}"
+
+
+@contextmanager
+def recorded_refusal(ledger: Ledger, table: TenantTable) -> Iterator[None]:
+    """Keep what stopped the sync of a table as a whole, and since when, until a sync is not
+    stopped."""
+    before = ledger.refusals().get(table.name)
+    try:
+        yield
+    except (LedgerError, SourceHeld):
+        raise  # held by another run, nowhere to write it down, or what a person wanted
+    except MirrorlakeError as error:
+        since = before.since if before else None
+        ledger.record_refusal(table.name, str(error), passing=error.retryable, since=since)
+        raise

@@ -26,13 +26,13 @@ class TenantsSynced:
         table: its name, ``group.table``.
         tenants: how many the mirror has now, those that are gone and whose rows stay too.
         shapes: how many schema versions the lake has of it.
-        read: how many were read again.
+        read: how many were read again, or had changes in their logs that were read.
         unchanged: how many were not, as their source shows that nothing happened.
         counts: what became of them (see `count_tenants`); these numbers add up to ``tenants``.
         joined: those of the read that were read for the first time.
         replaced: ``source.database`` of those whose table has the columns that it had and was made
-            again, truncated, rebuilt or altered, or a partition of which was → what showed it, and
-            what was done.
+            again, truncated, rebuilt or altered, or a partition of which was, and of those whose
+            copy a log does not continue any more → what showed it, and what was done.
         gone: those whose database, or table, this sync was the first to miss.
         kept: all that are no more and whose rows readers still see, whenever they went → how many
             rows those are. A database that was renamed or moved to another server is such a tenant,
@@ -41,7 +41,7 @@ class TenantsSynced:
         removed: tenants that are no more and whose rows left deduped and clean → how many rows
             those were; they are in ``tenants`` no more.
         rows_removed: of all of them.
-        rows: of the tenants that were read.
+        rows: of the tenants that were read, their changes too.
         failed: ``source.database`` → why it was not read; a whole source by its name, and as
             ``source.*`` where most of its tenants are gone and were not removed.
         clean: what clean is: ``view`` or ``table``.

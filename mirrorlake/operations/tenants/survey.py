@@ -19,7 +19,14 @@ from mirrorlake.config.contract import TenantTable
 from mirrorlake.config.fields import matches
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.tables.schemas import stored_types
-from mirrorlake.errors import ConfigError, MirrorlakeError, SourceError, SourceHeld, TableLocked
+from mirrorlake.errors import (
+    ConfigError,
+    MirrorlakeError,
+    SchemaError,
+    SourceError,
+    SourceHeld,
+    TableLocked,
+)
 from mirrorlake.ledger import Ledger, TenantPlace
 from mirrorlake.load.tenants.readable_tenants import find_unreadable
 from mirrorlake.merge.statements import check_rules
@@ -42,11 +49,15 @@ from mirrorlake.sources.mysql.sessions.connect import (
     session,
 )
 from mirrorlake.table.holds import refuse_held
+from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import raw_of, resolve_tenants
+from mirrorlake.table.tenants import Resolved, raw_of, resolve_tenants
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+
+UNFOLLOWED_STEP = "Name its database under `left_out`, or mirror these tenants with `mode: full`"
 
 
 @dataclass
@@ -188,6 +199,8 @@ def _survey_source(
         except ConfigError as error:
             del resolved.plans[place]
             resolved.refused[place] = error
+    if table.by_log:
+        _refuse_unfollowed(connection, source, resolved)
     stamps = read_stamps_in(connection, list(found), table.table)
     if len(found) < len(databases):
         others = [name for name in databases if name not in found]
@@ -201,6 +214,26 @@ def _survey_source(
     survey.plans |= resolved.plans
     survey.failed |= resolved.refused
     survey.stamps |= {(source.name, database): stamp for database, stamp in stamps.items()}
+
+
+def _refuse_unfollowed(
+    connection: Connection[Any], source: SourceConfig, resolved: Resolved
+) -> None:
+    """Refuse the tenants not all of whose changes are in the server's log. Foreign keys are looked
+    at where one is copied.
+
+    Raises:
+        SourceError: the server does not log what is needed to follow it.
+    """
+    from mirrorlake.sources.mysql.following.log_state import refuse_unfollowable
+
+    refuse_unfollowable(connection, source, {database for _, database in resolved.plans})
+    for place, plan in [*resolved.plans.items()]:
+        try:
+            refuse_unlogged(plan, UNFOLLOWED_STEP)
+        except SchemaError as error:
+            del resolved.plans[place]
+            resolved.refused[place] = error
 
 
 def _note_left_out(

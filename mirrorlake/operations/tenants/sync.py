@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.errors import LedgerError, MirrorlakeError, SourceError, SourceHeld
-from mirrorlake.ledger import Ledger, Tenant, TenantPlace
+from mirrorlake.errors import MirrorlakeError, SourceError
+from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.tenants.protocol import load_tenants
 from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
@@ -28,6 +27,8 @@ from mirrorlake.operations.other_writers.moved_layers import accept_made, put_ri
 from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
 from mirrorlake.operations.tenants.detect import gone_tenants
 from mirrorlake.operations.tenants.exchanges import record_tenant_columns, record_tenant_exchanges
+from mirrorlake.operations.tenants.follow import TenantsFollowed
+from mirrorlake.operations.tenants.logged_copies import LoggedCopies
 from mirrorlake.operations.tenants.looks import (
     MassDrop,
     TenantLook,
@@ -38,7 +39,7 @@ from mirrorlake.operations.tenants.looks import (
 )
 from mirrorlake.operations.tenants.moved_tenants import TenantMoves, find_moved_tenants
 from mirrorlake.operations.tenants.names import no_tenant, refuse_unknown
-from mirrorlake.operations.tenants.reports import record_shown
+from mirrorlake.operations.tenants.reports import record_shown, recorded_refusal
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced, count_tenants
 from mirrorlake.operations.tenants.rules import refuse_idle_rules, refuse_read_already
 from mirrorlake.operations.tenants.survey import (
@@ -65,9 +66,15 @@ logger = logging.getLogger(__name__)
 
 
 def sync_tenants(
-    workspace: Workspace, table: TenantTable, terms: SyncTerms | None = None
+    workspace: Workspace,
+    table: TenantTable,
+    terms: SyncTerms | None = None,
+    followed: TenantsFollowed | None = None,
 ) -> TenantsSynced:
     """Read every tenant that moved, fold them, and show them.
+
+    Args:
+        followed: what was loaded just before of the tenants that follow logs.
 
     Raises:
         ConfigError: no database of any source is a tenant, or none has the name that was requested.
@@ -80,32 +87,20 @@ def sync_tenants(
     with workspace.leased(table) as leased:
         repaired = put_right(leased, table) if leased.moved else []
         settle_loads(leased, table)
-        with _recorded_refusal(leased.ledger, table):
+        with recorded_refusal(leased.ledger, table):
             survey, look = _look(leased, table)
         # A name that a person mistyped is no fault of the table's.
         there = {*survey.plans, *survey.failed, *leased.ledger.tenants(table.name)}
         refuse_unknown(table.name, terms.databases, there)
-        with _recorded_refusal(leased.ledger, table):
-            done = _Sync(leased, table, terms, started, survey, look).run()
+        with recorded_refusal(leased.ledger, table):
+            logged = None
+            if table.by_log:
+                logged = LoggedCopies(leased, table, survey, followed or TenantsFollowed())
+            done = _Sync(leased, table, terms, started, survey, look, logged).run()
         repaired = accept_made(leased, table, repaired)
         leased.ledger.forget_refusal(table.name)
         record_contract(leased.ledger, table)
     return replace(done, put_right=tuple(repaired))
-
-
-@contextmanager
-def _recorded_refusal(ledger: Ledger, table: TenantTable) -> Iterator[None]:
-    """Keep what stopped the sync of a table as a whole, and since when, until a sync is not
-    stopped."""
-    before = ledger.refusals().get(table.name)
-    try:
-        yield
-    except (LedgerError, SourceHeld):
-        raise  # held by another run, nowhere to write it down, or what a person wanted
-    except MirrorlakeError as error:
-        since = before.since if before else None
-        ledger.record_refusal(table.name, str(error), passing=error.retryable, since=since)
-        raise
 
 
 def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, TenantLook]:
@@ -137,10 +132,13 @@ class _Sync:
     started: float
     survey: TenantSurvey
     look: TenantLook
+    logged: LoggedCopies | None
     rows: int = 0
     bytes: int = 0
     read: set[TenantPlace] = field(default_factory=set[TenantPlace])
     joined: list[TenantPlace] = field(default_factory=list[TenantPlace])
+    new: set[TenantPlace] = field(default_factory=set[TenantPlace])
+    copies: dict[TenantPlace, Tenant] = field(default_factory=dict[TenantPlace, Tenant])
     moves: TenantMoves = field(default_factory=TenantMoves)
     kept: set[TenantPlace] = field(default_factory=set[TenantPlace])
     failed: dict[TenantPlace, MirrorlakeError] = field(
@@ -154,15 +152,14 @@ class _Sync:
         look = with_drops(look, self._refuse_many(known, look.drops))
         record_look(ledger, table, look)
         self.failed |= {p: e for p, e in survey.failed.items() if self.terms.means(p)}
-        self.moves = find_moved_tenants(self.workspace, table, survey, known, self.terms)
+        self.moves = self._find_moved(known)
         moved = self.moves.moved
         unasked = record_tenant_exchanges(self.workspace, table, moved, known)
         self.failed |= unasked
         moved = {place: plan for place, plan in moved.items() if place not in unasked}
         self._note_new(moved.keys() - known.keys())
-        for plans in _by_version(moved).values():
-            self._load(plans, known)
-        self._note_failed(known)
+        self._load_all(moved, known)
+        self._note_failed(ledger.tenants(table.name))
         folded, removed, shapes, clean = self._show()
         held = held_of(ledger, table, shapes.columns)
         record_look(ledger, table, replace(look, held=held))
@@ -244,6 +241,48 @@ class _Sync:
             )
         return drops
 
+    def _find_moved(self, known: dict[TenantPlace, Tenant]) -> TenantMoves:
+        """The tenants that are to be read as a whole."""
+        table, ledger = self.table, self.workspace.ledger
+        if self.logged is not None:
+            moves = self.logged.find_moved(self.terms)
+            known.update(ledger.tenants(table.name))
+            return moves
+        # What a log continued is more than a copy: a fold takes them together.
+        left = [replace(t, terms=None) for t in known.values() if t.log_place and t.terms]
+        ledger.record_tenants(table.name, left)
+        known.update({tenant.place: tenant for tenant in left})
+        return find_moved_tenants(self.workspace, table, self.survey, known, self.terms)
+
+    def _load_all(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> None:
+        """Read these tenants; where they follow logs, read those on to their ends, too."""
+        logged = self.logged
+        if logged is not None and plans:
+            refused = logged.begin(plans, known)
+            self.failed |= refused
+            plans = {place: plan for place, plan in plans.items() if place not in refused}
+        for some in _by_version(plans).values():
+            self._load(some, known)
+            if logged is None:
+                self._record_copies()
+        if logged is None:
+            return
+        if self.copies:
+            self.copies, left = logged.end(self.copies)
+            self.failed |= left
+            self._record_copies()
+        self.read |= logged.followed.touched & logged.followed.done.keys()
+        self.rows, self.bytes = self.rows + logged.followed.rows, self.bytes + logged.followed.bytes
+
+    def _record_copies(self) -> None:
+        """Write down which load holds the newest copy of each tenant that was read."""
+        ledger, table, copies = self.workspace.ledger, self.table, self.copies
+        ledger.record_tenants(table.name, copies.values())
+        record_tenant_columns(ledger, table, {p: self.survey.plans[p] for p in copies})
+        self.joined += [place for place in copies if place in self.new]
+        self.read |= copies.keys()
+        self.copies = {}
+
     def _note_new(self, places: Iterable[TenantPlace]) -> None:
         """Write tenants down before they are read: if this run dies, somebody misses them."""
         now = datetime.now(UTC)
@@ -271,39 +310,36 @@ class _Sync:
         if not plans:
             return
         found = load_tenants(
-            self.workspace, name, list(plans.values()), survey.servers, before, self.terms.progress
+            *(self.workspace, name, list(plans.values()), survey.servers, before),
+            self.terms.progress,
+            with_events=self.logged is not None,
         )
         self.failed |= found.failed
         self.rows += found.rows
         self.bytes += found.bytes
         if found.load is None:
             return
-        records: list[Tenant] = []
         for place, copy in found.copies.items():
             tenant = known.get(place) or Tenant(*place, first_seen=datetime.now(UTC))
             if tenant.load_id is None:
-                self.joined.append(place)
-            stamp = survey.stamps.get(place)
-            records.append(
-                replace(
-                    tenant,
-                    version=plans[place].version.hash,
-                    load_id=found.load.load_id,
-                    seq=found.load.seq,
-                    rows=copy.rows,
-                    digest=copy.digest,
-                    form=copy.form,
-                    shown=None if stamp is None else stamp.to_json(),
-                    terms=terms_of(plans[place]),
-                    read_at=survey.clocks[place[0]],
-                    seen_at=survey.clocks[place[0]],
-                    error=None,
-                    failed_at=None,
-                )
+                self.new.add(place)
+            stamp, logged = survey.stamps.get(place), self.logged
+            self.copies[place] = replace(
+                tenant,
+                version=plans[place].version.hash,
+                load_id=found.load.load_id,
+                seq=found.load.seq,
+                rows=copy.rows,
+                digest=copy.digest,
+                form=copy.form,
+                shown=None if stamp is None else stamp.to_json(),
+                terms=terms_of(plans[place]),
+                log_place=None if logged is None else logged.place_of(plans[place]),
+                read_at=survey.clocks[place[0]],
+                seen_at=survey.clocks[place[0]],
+                error=None,
+                failed_at=None,
             )
-        self.read |= found.copies.keys()
-        ledger.record_tenants(name, records)
-        record_tenant_columns(ledger, self.table, {p: plans[p] for p in found.copies})
 
     def _note_failed(self, known: Mapping[TenantPlace, Tenant]) -> None:
         now = datetime.now(UTC)

@@ -1,5 +1,5 @@
-"""Raw keeps the newest copy of each tenant: a file of older copies goes once every tenant in it has
-a newer one; nothing is written again for that."""
+"""Raw keeps the newest copy of each tenant, and what its log says since: a file of older copies, or
+changes, goes once every tenant in it has a newer copy; nothing is written again for that."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mirrorlake.destinations.base import Commit, Identifier
 from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID, UPKEEP
 from mirrorlake.destinations.iceberg.tables.tenants import bucket_of
 from mirrorlake.load.reloads.reload import load_of
+from mirrorlake.table.tenants_in_log import has_changes_in, log_loads_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -19,8 +20,15 @@ logger = logging.getLogger(__name__)
 def drop_old_copies(workspace: Workspace, table: TenantTable, identifier: Identifier) -> None:
     """Take the files out of a raw table whose every tenant has a newer copy elsewhere; in one
     commit of metadata."""
-    tenants = workspace.ledger.tenants(table.name).values()
+    tenants = [*workspace.ledger.tenants(table.name).values()]
     needed = {(tenant.load_id, bucket_of(tenant.database)) for tenant in tenants}
+    loads = log_loads_of(workspace.ledger, table, tenants)
+    needed |= {
+        (load.load_id, bucket_of(tenant.database))
+        for tenant in tenants
+        for load in loads
+        if has_changes_in(tenant, load)
+    }
     raw = workspace.lake.load(identifier)
     head = raw.current_snapshot() if raw is not None else None
     if raw is None or head is None:

@@ -511,6 +511,7 @@ def test_a_migration_that_was_interrupted_is_finished(url: str, ask: Callable[..
     ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
     ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
+    ask("ALTER TABLE tenants DROP COLUMN log_place")
     ask("ALTER TABLE costs DROP COLUMN seconds")
     load = started(Ledger(url))
     assert load.state == "pending"

@@ -81,6 +81,8 @@ REFUSED = {
     "a form of JSON that is never read": (columns("b: {pci: never, json_as: structure}"), "columns.b.json_as: a column that is never read (pci) is not shown at all"),
     "a form of JSON alone": (columns("b: {json_as: structure}"), "the column is named without a rule"),
     "a table over versions of tenants": (TOP + "tenants: {g: {sources: [s], databases: [d], tables: {t: {versions: table}}}}\n", "versions: a table of tenants is shown by a view over all versions: remove versions"),
+    "tenants by the log without a key": (TOP + "tenants: {g: {sources: [s], databases: [d], tables: {t: {mode: binlog}}}}\n", "tenants.g.tables.t.key: tenants follow the log by their key: name the columns of a unique key"),
+    "tenants of another mode": (TOP + "tenants: {g: {sources: [s], databases: [d], tables: {t: {mode: append, key: [id]}}}}\n", "mode: "),
     "tenants' renames in a circle": (tenants("a: {pii: show, renamed_from: b}, b: {pii: show, renamed_from: A}"), "m.yaml:6:78: tenants.g.tables.t.columns: 'a' and 'b' are renamed from one another"),
     "a tenants' rename from its key": (tenants("b: {pii: show, renamed_from: ID}"), "'b' was renamed from 'ID', which the contract names itself"),
     "a tenants' rename to itself": (tenants("b: {pii: show, renamed_from: B}"), "a column that was renamed has its new name alone"),

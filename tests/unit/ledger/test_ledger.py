@@ -540,6 +540,7 @@ def test_a_ledger_of_version_6_is_brought_to_this_one(
     load = started(ledger)
     ask("ALTER TABLE refusals DROP COLUMN first_refused_at")
     ask("ALTER TABLE tenants DROP COLUMN verdict_words")
+    ask("ALTER TABLE tenants DROP COLUMN log_place")
     ask("ALTER TABLE costs DROP COLUMN seconds")
     ask("DROP TABLE dirty_marks")
     ask("UPDATE mirrorlake_meta SET value = '6' WHERE name = 'version'")
@@ -550,8 +551,9 @@ def test_a_ledger_of_version_6_is_brought_to_this_one(
     ]
     opened.record_refusal("other", "its schema changed")
     assert opened.refusals()["other"].since == opened.refusals()["other"].at
-    opened.record_tenants("g.t", [Tenant("s", "d", datetime.now(UTC), verdict_words="it moved")])
-    assert opened.tenants("g.t")["s", "d"].verdict_words == "it moved"
+    tenant = Tenant("s", "d", datetime.now(UTC), verdict_words="it moved", log_place="there")
+    opened.record_tenants("g.t", [tenant])
+    assert opened.tenants("g.t")["s", "d"] == tenant
     opened.record_cost(TABLE, "deduped", 1, 5, 7, 2.5)
     assert [one.seconds for one in opened.costs(TABLE, datetime(2000, 1, 1, tzinfo=UTC))] == [2.5]
     assert opened.dirty_marks() == []

@@ -8,6 +8,7 @@ Source: Iceberg specification, "Partition Transforms" (``bucket``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -31,7 +32,7 @@ from mirrorlake.destinations.iceberg.tables.tables import (
     raw_properties,
     refuse_edited,
 )
-from mirrorlake.schema.own_columns import DATABASE, ORIGINAL, SOURCE
+from mirrorlake.schema.own_columns import DATABASE, OF_EVENTS, ORIGINAL, SOURCE
 from mirrorlake.schema.versions import Exact, SchemaVersion
 
 BUCKETS: Final = 32
@@ -52,19 +53,35 @@ def bucket_of(database: str) -> int:
     return bucket
 
 
+def bucket_in(path: str) -> int | None:
+    """The number of the bucket that a raw file is of, by its path; None where that does not say.
+
+    >>> bucket_in("data/_mirror_database_bucket=7/a.parquet"), bucket_in("data/a.parquet")
+    (7, None)
+    """
+    found = re.search(rf"(^|/){PARTITION}=(\d+)/", path)
+    return int(found[2]) if found else None
+
+
 def ensure_raw_tenants(
     lake: Connection,
     identifier: Identifier,
     columns: Sequence[Exact],
     of: str,
     version: SchemaVersion,
+    *,
+    with_events: bool = False,
 ) -> Table:
     """The raw table of one schema version of all tenants, made if it isn't there; with a column of
-    original texts, if these columns need one and it has none."""
-    schema = _with_tenant(raw_schema(columns, with_key=False))
+    original texts, if these columns need one and it has none.
+
+    Args:
+        with_events: whether it is to have what is known of a log's rows, too.
+    """
+    schema = _with_tenant(raw_schema(columns, with_key=False, with_events=with_events))
     table = create_table(lake, identifier, schema, _spec(schema), raw_properties(of, version))
     refuse_edited(table, version)
-    return add_missing(lake, identifier, table, schema, (ORIGINAL,))
+    return add_missing(lake, identifier, table, schema, (ORIGINAL, *OF_EVENTS))
 
 
 def ensure_current_tenants(

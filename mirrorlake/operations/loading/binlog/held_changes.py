@@ -5,7 +5,7 @@ Those of a transaction that goes on are kept in files, so that it may be larger 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -129,6 +129,9 @@ class HeldChanges:
         return piece.written(self._folder / f"{self._files}.arrow")
 
 
-def names_of(pieces: Sequence[LoggedPiece]) -> Iterator[tuple[str, str]]:
-    """The tables of these pieces, in the order of their first changes."""
-    return iter(dict.fromkeys(piece.name for piece in pieces))
+def pieces_by_name(pieces: Sequence[LoggedPiece]) -> dict[tuple[str, str], list[LoggedPiece]]:
+    """Pieces by the table that they are of, in the order of their first changes."""
+    found: dict[tuple[str, str], list[LoggedPiece]] = {}
+    for piece in pieces:
+        found.setdefault(piece.name, []).append(piece)
+    return found

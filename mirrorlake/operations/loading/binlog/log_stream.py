@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pymysql.connections import Connection
 
@@ -23,15 +23,31 @@ from mirrorlake.ledger import LogProgress
 from mirrorlake.load.following.log_load import LogTerms, load_changes
 from mirrorlake.load.following.log_rows import LogRows
 from mirrorlake.load.protocol.load_run import settle_loads
-from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased, LoggedName
-from mirrorlake.operations.loading.binlog.held_changes import HeldChanges, LoggedPiece, names_of
+from mirrorlake.operations.loading.binlog.following_table import (
+    FollowingTable,
+    InLog,
+    Leased,
+    LoggedName,
+)
+from mirrorlake.operations.loading.binlog.following_tenants import (
+    ROWS_UNKNOWN,
+    FollowingTenant,
+    Pieces,
+    beginning_of,
+    groups_of,
+)
+from mirrorlake.operations.loading.binlog.held_changes import (
+    HeldChanges,
+    LoggedPiece,
+    pieces_by_name,
+)
 from mirrorlake.operations.loading.binlog.log_ddl import LogDdl
 from mirrorlake.operations.loading.binlog.open_log import OpenLog, why_unknown
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch, LoggedStatement
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
-from mirrorlake.sources.mysql.binlog.positions import Gtids, LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.statements import may_define
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
@@ -50,6 +66,7 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+_Kind = TypeVar("_Kind", bound=InLog)
 _WAIT_SECONDS, _PAUSE = 30.0, 0.05
 """How long the log is waited for that a server said is there, and between two looks."""
 LIMITS = BatchLimits()
@@ -70,7 +87,7 @@ class LogStream:
         leased: Leased,
         seen: SourcePosition,
         end: LogEnd,
-        tables: Sequence[FollowingTable],
+        tables: Sequence[InLog],
         *,
         raises: bool,
     ) -> None:
@@ -78,10 +95,10 @@ class LogStream:
         self._seen, self._end, self._raises = seen, end, raises
         self._source, self._limits = tables[0].plan.source, LIMITS
         self._waiting = sorted(tables, key=lambda table: table.place.log)
-        self._reading: dict[LoggedName, FollowingTable] = {}
+        self._reading: dict[LoggedName, InLog] = {}
         self._wanted: dict[LoggedName, FollowedTable] = {}
         self._ddl = LogDdl(connection)
-        self.done: list[FollowingTable] = []
+        self.done: list[InLog] = []
 
     def follow(self) -> None:
         """Read to the end.
@@ -111,7 +128,7 @@ class LogStream:
             time.sleep(_PAUSE)
         self.done = self._tables()
 
-    def _tables(self) -> list[FollowingTable]:
+    def _tables(self) -> list[InLog]:
         return [*self._waiting, *self._reading.values()]
 
     def _lowest(self) -> LogPosition:
@@ -146,10 +163,11 @@ class LogStream:
         forms = read_server_forms(self._connection)
         known = [t.place.position.start for t in self._tables()]
         gtids = next((one.gtids for one in known if one.log == start and one.gtids), None)
+        gtids = gtids or gtids_at(self._connection, self._source, self._seen.server, start)
         with (
             LogTransport(
                 self._source,
-                StreamPosition(start, gtids or self._gtids_at(start)),
+                StreamPosition(start, gtids),
                 new_server_id(self._connection),
                 follow=follow,
                 server=self._seen.server,
@@ -165,9 +183,6 @@ class LogStream:
                 limits=self._limits,
             )
             yield OpenLog(start, files, reader, files.packets(), held)
-
-    def _gtids_at(self, start: LogPosition) -> Gtids | None:
-        return gtids_at(self._connection, self._source, self._seen.server, start)
 
     def _read_on(self, log: OpenLog) -> bool:
         """Read to the end, or until enough was read; False: the log went no further."""
@@ -220,27 +235,40 @@ class LogStream:
         if batch.state == "open" and not pieces and not batch.statements:
             return
         place, seen = LogPlace(batch.position, made.get(log.file, 0)), self._seen_at(batch)
-        for name in names_of(pieces):
-            if (table := self._reading.get(name)) is not None:
-                new = [piece for piece in pieces if piece.name == name]
+        by_name = pieces_by_name(pieces)
+        for name, new in by_name.items():
+            if isinstance(table := self._reading.get(name), FollowingTable):
                 self._leasing(table, partial(self._load, table, new, place, seen))
                 failpoint("log.table")
+        self._take_tenants(batch, by_name, (place, seen))
         self._heed(batch, place, seen)
         self._note(place, seen.clock)
+
+    def _take_tenants(
+        self, batch: LogBatch, pieces: Pieces, moment: tuple[LogPlace, SourcePosition]
+    ) -> None:
+        """Give up the tenants that a statement altered, before the others' changes are loaded: who
+        dies in between reads no statement again that a load is behind."""
+        for tenant in self._those(FollowingTenant):
+            if why := tenant.why_altered(batch.statements, self._connection):
+                self._unproved(tenant, why)
+        for group, members in groups_of(self._those(FollowingTenant)):
+            if not group.load(members, pieces, moment, self._unproved):
+                for member in members:
+                    self._leave(member)
 
     def _heed(self, batch: LogBatch, place: LogPlace, seen: SourcePosition) -> None:
         """Take up what statements made of tables; give up those whose rows one changed, or may have
         changed, in a way that is not known."""
-        for table in list(self._reading.values()):
+        for table in self._those(FollowingTable):
             new = [s for s in batch.statements if not s.transaction.at < table.place.log]
             mine = [s for s in new if may_define(s.text, [table.name[1]])]
             if unknown := next((s for s in new if s.rows_unknown), None):
-                why = "a statement was logged without the rows that it changed"
-                self._unproved(table, f"{why}: {_beginning(unknown.text)}")
+                self._unproved(table, f"{ROWS_UNKNOWN}: {beginning_of(unknown.text)}")
             elif table.shape is None or batch.state == "open":
                 moving = (s for s in mine if moves_rows(s.text, table.name[1]))
                 if (moved := next(moving, None)) is not None:
-                    self._unproved(table, f"a statement moved its rows: {_beginning(moved.text)}")
+                    self._unproved(table, f"a statement moved its rows: {beginning_of(moved.text)}")
             elif mine:
                 self._leasing(table, partial(self._follow, table, mine, place, seen))
 
@@ -327,18 +355,22 @@ class LogStream:
         table.loads.append(load)
         table.seq, table.stamped = load.seq, table.continuity.identity
 
-    def _leave(self, table: FollowingTable) -> None:
+    def _those(self, kind: type[_Kind]) -> list[_Kind]:
+        """What is being read of a kind."""
+        return [one for one in self._reading.values() if isinstance(one, kind)]
+
+    def _leave(self, table: InLog) -> None:
         """Follow a table no further."""
         self._reading.pop(table.name, None)
         self._wanted.pop(table.name, None)
         if table in self._waiting:
             self._waiting.remove(table)
 
-    def _unproved(self, table: FollowingTable, reason: str) -> None:
+    def _unproved(self, table: InLog, reason: str) -> None:
         """Leave a table, which the next sync reads again as a whole."""
         self._leave(table)
         logger.warning("table %s: %s: it is read again as a whole", table.plan.name, reason)
-        self._workspace.ledger.mark_unproved(table.plan.name, self._seen.server, reason)
+        table.give_up(self._workspace.ledger, self._seen.server, reason)
 
     # --- how far ----------------------------------------------------------------------------------
 
@@ -346,19 +378,21 @@ class LogStream:
         """Write down how far all tables were followed that are being read."""
         failpoint("log.progress")
         at, text = clock.replace(tzinfo=UTC), place.to_text()
-        tables = [t for t in self._reading.values() if (t.place, t.noted) != (place, clock)]
+        tables = [t for t in self._those(FollowingTable) if (t.place, t.noted) != (place, clock)]
         for table in tables:
             table.place, table.noted = place, clock
         self._workspace.ledger.record_log_progress(
             [LogProgress(table.plan.name, table.seq, text, at) for table in tables]
         )
+        for group, members in groups_of(self._those(FollowingTenant)):
+            group.note(members, place)
 
     def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
         """The same at the end, where the last batch may have ended earlier, or there was none."""
         if position.log is None or not self._reading:
             return
         place = LogPlace(position, made.get(position.log.file, 0))
-        for table in list(self._reading.values()):
+        for table in self._those(FollowingTable):
             if table.altered or table.doubt:
                 self._leasing(table, partial(self._confirm, table, place))
         self._note(place, self._seen.clock)
@@ -372,8 +406,3 @@ class LogStream:
             self._unproved(table, why)
         else:
             self._leave(table)  # what comes after the end of this reading may tell more
-
-
-def _beginning(text: str) -> str:
-    """Of a statement, for people."""
-    return " ".join(text.split())[:80]
