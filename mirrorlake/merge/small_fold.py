@@ -5,7 +5,7 @@ It is the rule of `mirrorlake.merge.row_sql.ranks` and of the MERGE in
 `mirrorlake.merge.statements`, for layers whose columns are raw's as they are. A row is never taken
 apart: only keys are looked at, and rows that stay or come are written as they were read.
 
-What belongs here: which tables are folded so, which by Spark, and which rows are left. What doesn't:
+What belongs here: which tables are folded so, which by Spark, and which rows stay. What doesn't:
 the commit (`mirrorlake.destinations.iceberg.commits.rewritten_rows`).
 """
 
