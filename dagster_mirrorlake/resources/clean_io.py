@@ -16,6 +16,7 @@ from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.resources.workspace import WorkspaceResource
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.extras import library
 
 if TYPE_CHECKING:
     from mirrorlake.serving.clean_days import Period
@@ -161,24 +162,14 @@ def _reader(version: "CleanVersion") -> Any:
 
 
 def _duckdb(version: "CleanVersion") -> Any:
-    duckdb = _optional("duckdb")
     rows = version.table()
+    duckdb = import_module("duckdb")
     # A connection of its own: what the asset makes of it is seen by no other.
     return duckdb.connect().from_arrow(rows)
 
 
 def _polars(version: "CleanVersion") -> Any:
-    return _optional("polars").from_arrow(version.table())
-
-
-def _optional(package: str) -> Any:
-    try:
-        return import_module(package)
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"the package {package} is not installed, and an input needs it",
-            next_step=f"pip install 'mirrorlake[{package}]'",
-        ) from error
+    return library("polars", "polars", "an input", ConfigError).from_arrow(version.table())
 
 
 _GIVEN: Mapping[Form, Callable[["CleanVersion"], Any]] = {

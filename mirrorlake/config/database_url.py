@@ -6,6 +6,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from mirrorlake.runtime.extras import is_there, lacking
+
 _DRIVERS: Final = {
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
@@ -18,6 +20,12 @@ def with_driver(url: str) -> sa.URL:
     """The URL with the driver that Mirrorlake installs; one that names a driver keeps it.
 
     SQLAlchemy's own defaults are drivers that must be compiled (psycopg2, mysqlclient).
+
+    Raises:
+        MachineError: it means the driver of Postgres, an extra, which is not installed.
     """
     read = sa.make_url(url)
-    return read.set(drivername=_DRIVERS.get(read.drivername, read.drivername))
+    meant = read.set(drivername=_DRIVERS.get(read.drivername, read.drivername))
+    if meant.drivername == "postgresql+psycopg" and not is_there("psycopg"):
+        raise lacking("a database in Postgres", "psycopg", "postgres")
+    return meant

@@ -32,6 +32,7 @@ from mirrorlake.init.summary import (
     tables_of_many,
     warning_kinds,
 )
+from mirrorlake.runtime.extras import is_there
 from mirrorlake.sources.mysql.binlog.requirements import LogRequirement
 from mirrorlake.sources.mysql.introspection.introspect import (
     SourceTable,
@@ -273,7 +274,8 @@ def _suggest_table(
         # An account may see a table that it may write and not read.
         whole = f"{quote(table.database)}.{quote(table.name)}"
         rows_of(connection, f"SELECT 1 FROM {whole} LIMIT 0")  # noqa: S608
-        suggested = suggest_contract(table, read_samples(connection, table))
+        samples = read_samples(connection, table)
+        suggested = suggest_contract(table, samples, hashes=is_there("pyspark"))
         first = read_first_day(connection, table, suggested)
         warnings = (*suggested.warnings, *_hidden(connection, table))
         return replace(suggested, warnings=warnings, partitions_from=first)

@@ -117,20 +117,23 @@ class _Choice:
     almost: Almost | None = None
 
 
-def suggest_contract(table: SourceTable, samples: Mapping[str, Sequence[str]]) -> SuggestedTable:
+def suggest_contract(
+    table: SourceTable, samples: Mapping[str, Sequence[str]], *, hashes: bool = True
+) -> SuggestedTable:
     """Mode, key, cursor and rules for one table.
 
     Args:
         table: as introspected.
         samples: column name → sampled texts, NULLs left out; a column may be absent.
+        hashes: whether a clean table with hashes can be made here: Spark makes it.
     """
     key = table.primary_key()
-    rules, warnings = _decided(table, key, samples)
+    rules, warnings = _decided(table, key, samples, hashes=hashes)
     never = {s.column for s in rules if s.rule.pci}
     if not key:
         warnings.append(_no_key(table))
     choice = _choose(table, key, never)
-    rules = _fit_the_view(rules, key)
+    rules = _fit_the_view(rules, key, hashes=hashes)
     hashed = any(rule.is_hash for rule in rules)
     return SuggestedTable(
         database=table.database,
@@ -253,7 +256,11 @@ def _is_created(column: Column) -> bool:
 
 
 def _decided(
-    table: SourceTable, key: tuple[str, ...], samples: Mapping[str, Sequence[str]]
+    table: SourceTable,
+    key: tuple[str, ...],
+    samples: Mapping[str, Sequence[str]],
+    *,
+    hashes: bool,
 ) -> tuple[list[Suggestion], list[Warned]]:
     """The rules that the evidence is enough for, and a question for each of the others."""
     decided: list[Suggestion] = []
@@ -271,7 +278,7 @@ def _decided(
             )
             questions.append(Warned(text, _DECIDE, one.column))
         elif one.column in key and not one.is_hash:
-            safe = _safe_in_key(column)
+            safe = _safe_in_key(column, hashes=hashes)
             shows = "its hash" if safe.pii == "hash" else "nothing of it"
             text = f"{about}; it is the key: raw and deduped hold it, clean shows {shows}"
             if one.rule.pci:
@@ -285,19 +292,24 @@ def _decided(
     return decided, questions
 
 
-def _safe_in_key(column: Column) -> ColumnRule:
+def _safe_in_key(column: Column, *, hashes: bool) -> ColumnRule:
     """A rule under which clean reveals nothing of a key column, and the table stays kept by it."""
     exact = exact_column(column)
-    hashable = exact is not None and exact.iceberg.split("(")[0] in HASHABLE
+    hashable = hashes and exact is not None and exact.iceberg.split("(")[0] in HASHABLE
     return ColumnRule(pii="hash" if hashable else "drop")
 
 
-def _fit_the_view(rules: Sequence[Suggestion], key: tuple[str, ...]) -> list[Suggestion]:
-    """The rules; no hash where clean has to be a view, for a column of the key is dropped there and
-    a clean table is kept by its key."""
-    if not any(one.column in key and one.rule.pii == "drop" for one in rules):
+def _fit_the_view(
+    rules: Sequence[Suggestion], key: tuple[str, ...], *, hashes: bool
+) -> list[Suggestion]:
+    """The rules; no hash where clean has to be a view: Spark is not installed, or a column of the
+    key is dropped there and a clean table is kept by its key."""
+    keyless = any(one.column in key and one.rule.pii == "drop" for one in rules)
+    if hashes and not keyless:
         return list(rules)
     reason = "not hashed: a key column is dropped, so clean is a view"
+    if not keyless:
+        reason = "not hashed: Spark is not installed (extra mirrorlake[spark]), so clean is a view"
     return [
         replace(one, rule=ColumnRule(pii="drop"), reason=f"{one.reason}; {reason}")
         if one.is_hash

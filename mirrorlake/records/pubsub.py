@@ -9,7 +9,6 @@ Source: Google Cloud Pub/Sub, `google.pubsub.v1.Publisher.Publish` and "Quotas a
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 from mirrorlake.errors import RecordsError
 from mirrorlake.records.queue import Message
+from mirrorlake.runtime.extras import library
 
 _AT_ONCE: Final = 16
 """Requests."""
@@ -134,10 +134,4 @@ class Topic:
 
 
 def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise RecordsError(
-            f"the library {name} is not installed",
-            next_step="Install it: pip install 'mirrorlake[pubsub]'",
-        ) from error
+    return library(name, "pubsub", "a queue of Pub/Sub", RecordsError)

@@ -19,6 +19,7 @@ from typing import Literal
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import archive_of
 from mirrorlake.runtime.cache import cache_path
+from mirrorlake.runtime.extras import install_command, is_clone, is_there
 from mirrorlake.runtime.jars import Jar, flaw, read_pins
 from mirrorlake.runtime.java import find_java, look_for_java
 from mirrorlake.runtime.resolver import spark_jars
@@ -37,6 +38,11 @@ _OPTIONAL = {
     "postgres-jdbc": "the tests",
     "bench": "the benchmarks",
 }
+
+_WITHOUT_SPARK = (
+    "first copies, small changes and checks work without it; changes of large tables, tenants, "
+    "snapshots, models, repairs and maintenance need it"
+)
 
 
 @dataclass(frozen=True)
@@ -70,13 +76,13 @@ def diagnose(config: Path | None = None) -> list[Diagnosis]:
 
     ``config`` is the contract file, if there is one: its volume is looked at for room as well.
     """
+    of_spark = is_there("pyspark")
     looks: list[Callable[[], Diagnosis]] = [
         _look_at_python,
-        _look_at_java,
-        _look_at_archive,
+        *((_look_at_java, _look_at_archive) if of_spark else ()),
         _look_at_pyspark,
         _look_at_cache,
-        *((lambda jar=jar: _look_at_jar(jar)) for jar in read_pins()),
+        *((lambda jar=jar: _look_at_jar(jar)) for jar in read_pins() if of_spark),
         _look_at_mariadb,
         lambda: _look_at_room("disk of the cache folder", cache_path()),
     ]
@@ -128,7 +134,8 @@ def _look_at_pyspark() -> Diagnosis:
         version = importlib.metadata.version("pyspark")
         folder = spark_jars()
     except (importlib.metadata.PackageNotFoundError, MachineError):
-        return Diagnosis("PySpark", "", "missing", "", "run make setup")
+        detail = f"{_WITHOUT_SPARK}: {install_command('spark')}"
+        return Diagnosis("PySpark", "", "missing", "", detail, optional=not is_clone())
     return Diagnosis("PySpark", version, "ok", str(folder.parent), "")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mirrorlake.errors import BigQueryError
+from mirrorlake.runtime import extras
 from mirrorlake.runtime.google_quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
 from mirrorlake.runtime.http_waits import bound_session
 
@@ -113,13 +113,7 @@ def library(name: str) -> Any:
     Raises:
         BigQueryError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise BigQueryError(
-            f"the library {name} is not installed",
-            next_step="Install it: pip install 'mirrorlake[bigquery]'",
-        ) from error
+    return extras.library(name, "bigquery", "BigQuery", BigQueryError)
 
 
 def patience(of: Literal["bigquery", "storage"], seconds: float | None = None) -> Any:

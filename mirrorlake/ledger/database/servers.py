@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.runtime.database_waits import bound_waits
+from mirrorlake.runtime.extras import install_command
 from mirrorlake.runtime.replaced_file import reopen_replaced
 
 READS = "mirrorlake_reads"
@@ -69,7 +70,7 @@ def open_engine(url: sa.URL, wait: timedelta) -> sa.Engine:
     except (ImportError, NoSuchModuleError) as error:
         raise LedgerError(
             f"the driver of {url.drivername} is not installed: {error}",
-            next_step="Install it: pip install 'mirrorlake[postgres]' for Postgres",
+            next_step=f"Install it; for Postgres by {install_command('postgres')}",
         ) from error
 
 

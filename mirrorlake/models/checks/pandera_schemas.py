@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorlake.config.fields import nearest
-from mirrorlake.errors import LakeError, MachineError, ModelError
+from mirrorlake.errors import LakeError, ModelError
 from mirrorlake.models.compile.model import Model
 from mirrorlake.models.spark.python_function import load_module
+from mirrorlake.runtime.extras import lacking
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,10 +57,8 @@ def load_schema(model: Model, text: str) -> Any:
     try:
         from pandera.pyspark import DataFrameModel, DataFrameSchema
     except ImportError as error:
-        raise MachineError(
-            f"pandera is not installed: {error}",
-            next_step="pip install 'pandera[pyspark]', or leave `pandera` out of the header",
-        ) from error
+        what = f"`pandera` in the header of model {model.name}"
+        raise lacking(what, "pandera.pyspark", "models") from error
     folder = model.declaration.path.parent
     name, _, wanted = text.partition(":")
     own = is_own(model, text)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -30,15 +29,14 @@ from mirrorlake.destinations.iceberg.reading.readers import (
 )
 from mirrorlake.destinations.iceberg.reading.trino import read_by_trino
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeError, ReaderMissing
 from mirrorlake.ledger import LayerProof
 from mirrorlake.load.row_hashes.fingerprint import Words, fingerprints
 from mirrorlake.proof.comparing.report import code_version
+from mirrorlake.runtime.extras import lacking
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _LANES = 2
 _SUMS = "rows bigint, sums array<decimal(20,0)>"
@@ -126,7 +124,7 @@ def _readings(
     engines: dict[str, Callable[[], RowSums]] = {
         "PyIceberg": lambda: digest(read_by_pyiceberg(workspace.lake, table, version), schema),
         "DuckDB": lambda: digest(read_by_duckdb(table, version), schema),
-        "Spark": lambda: _by_spark(workspace.spark.get(), identifier, version, schema),
+        "Spark": lambda: _by_spark(workspace.spark, identifier, version, schema),
         "Trino": lambda: _by_trino(workspace.config.readers.trino, identifier, version, schema),
     }
     for reader, read in engines.items():
@@ -141,10 +139,10 @@ def _readings(
             yield EngineRows(reader, found.rows, found.text, columns)
 
 
-def _by_spark(
-    spark: SparkSession, identifier: Identifier, version: int, schema: pa.Schema
-) -> RowSums:
-    rows = rows_of_spark(spark, identifier, version, schema.names)
+def _by_spark(spark: LazySpark, identifier: Identifier, version: int, schema: pa.Schema) -> RowSums:
+    if not spark.is_installed:
+        raise lacking("Spark as a reader", "pyspark", "spark", ReaderMissing)
+    rows = rows_of_spark(spark.get(), identifier, version, schema.names)
     with spark_errors(str(identifier)):
         parts = rows.mapInArrow(partial(_digest_part, schema=schema), _SUMS).collect()
     found = RowSums.of_nothing(schema)

@@ -20,7 +20,9 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.load.protocol.receipts import recovered_words, still_open, warn_of_unseen
+from mirrorlake.merge.reshape import find_outdated
 from mirrorlake.merge.small_fold import folds_by_spark
+from mirrorlake.merge.statements import deduped_layer
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.fold import fold_layers, fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
@@ -37,6 +39,7 @@ from mirrorlake.operations.loading.stamps import find_equal, stamp_table
 from mirrorlake.operations.loading.taken_up import note_columns, record_known, record_version
 from mirrorlake.operations.loading.unchanged import Look, Unchanged, note_unchanged
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
+from mirrorlake.runtime.extras import lacking
 from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.changes.replica import read_reach
@@ -217,6 +220,8 @@ def loaded_table(
         compared = look if look is not None and not leased.moved else None
         unchanged = find_equal(leased, connection, plan, compared) if compared else None
         if fold:
+            if unchanged is None:
+                _refuse_unfoldable(leased, plan)
             large = contract.copies and plan.table.estimated_rows > _LONG_ROWS
             if unchanged is None and large and folds_by_spark(leased, plan):
                 leased.spark.start_early()
@@ -271,6 +276,20 @@ class LoadedTable:
             result = result_of(contract, self.loads, self.settled, len(folded), seconds)
         words = {"changed": "; ".join(leased.changes), "held_back": "".join(leased.holding)}
         return replace(result, put_right=tuple(repaired), **words)
+
+
+def _refuse_unfoldable(workspace: Workspace, plan: ResolvedTable) -> None:
+    """Where Spark is not installed, leave a table alone that it would have to fold: nothing of it
+    was read. One that follows a log is loaded all the same, for the log may be purged.
+
+    Raises:
+        MachineError: Spark is not installed, and needed.
+    """
+    if workspace.spark.is_installed or plan.contract.by_log:
+        return
+    retyped = find_outdated(workspace, plan, deduped_layer(plan)).retyped
+    if retyped or folds_by_spark(workspace, plan):
+        raise lacking(f"table {plan.name}: folding what it would load", "pyspark", "spark")
 
 
 def _starting_spark(

@@ -20,6 +20,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import Archive, archive_of
+from mirrorlake.runtime.extras import is_there, lacking
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import Java, find_java, quote_option
 
@@ -85,8 +86,10 @@ def make_archive() -> Path | None:
     Takes about a minute, and 200 MB in the environment's folder.
 
     Raises:
-        MachineError: Java, a jar or room is missing, or this Java can't make one.
+        MachineError: PySpark, Java, a jar or room is missing, or this Java can't make one.
     """
+    if not is_there("pyspark"):
+        raise lacking("Java's class archive", "pyspark", "spark")
     java = find_java()
     archive = archive_of(java.home)
     if archive.there:

@@ -51,6 +51,7 @@ from mirrorlake.operations.other_writers.moved_layers import (
     refuse_moved,
     refuse_unread,
 )
+from mirrorlake.runtime.extras import lacking
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.next_tables import (
     NEXT_TABLE,
@@ -132,10 +133,13 @@ def refold_table(
         ConfigError: raw holds no rows of this table: it is kept by snapshots, or was never loaded.
         SchemaError: the table's columns changed since the load: sync it first.
         LakeDamaged: raw can't be read; nothing was changed.
+        MachineError: Spark, which folds again, is not installed; nothing was changed.
         MirrorlakeError: see planning and folding.
     """
     started = time.monotonic()
     _refuse_refold(contract)
+    if not workspace.spark.is_installed:
+        raise lacking(f"table {contract.name}: folding again", "pyspark", "spark")
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
     with workspace.leased(contract) as leased:

@@ -48,6 +48,7 @@ from mirrorlake.operations.tenants.survey import (
     record_version,
     survey_tenants,
 )
+from mirrorlake.runtime.extras import lacking
 from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
 from mirrorlake.serving.tenant_clean_columns import clean_columns_of
 from mirrorlake.serving.tenants import (
@@ -81,7 +82,10 @@ def sync_tenants(
         SourceHeld: a person asked us to leave all of its sources alone.
         LakeError: the lake failed; what was committed is folded by the next sync.
         LeaseHeld: another run works on the table.
+        MachineError: Spark, which folds tenants, is not installed; nothing was read.
     """
+    if not workspace.spark.is_installed:
+        raise lacking(f"table {table.name}: folding tenants", "pyspark", "spark")
     terms = terms or SyncTerms()
     started = time.monotonic()
     with workspace.leased(table) as leased:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 from mirrorlake.errors import LakeError, ReaderMissing
 from mirrorlake.other_copies.theirs.streamed import put_aside
 from mirrorlake.other_copies.theirs.table import TheirRows
+from mirrorlake.runtime.extras import library
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,7 @@ class DeltaFolder:
         Raises:
             ReaderMissing: the package is not installed.
         """
-        try:
-            deltalake = importlib.import_module("deltalake")
-        except ImportError as error:
-            raise ReaderMissing(
-                f"{self.folder} is a Delta table, and the package that reads it is not installed",
-                next_step="pip install 'mirrorlake[delta]'",
-            ) from error
+        deltalake = library("deltalake", "delta", f"the Delta table {self.folder}", ReaderMissing)
         try:
             table = deltalake.DeltaTable(str(self.folder))
             builder = deltalake.QueryBuilder().register("theirs", table)

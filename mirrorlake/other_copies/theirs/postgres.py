@@ -6,7 +6,6 @@ between them.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from mirrorlake.errors import LakeError, ReaderMissing
 from mirrorlake.other_copies.their_columns import quoted
 from mirrorlake.other_copies.theirs.streamed import put_aside
 from mirrorlake.other_copies.theirs.table import TheirRows, types_of
+from mirrorlake.runtime.extras import library
 
 SCHEMES = ("postgres://", "postgresql://")
 _ROWS = 10_000
@@ -131,13 +131,7 @@ def postgres_tables(url: str) -> list[PostgresTable]:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Any]:
-    try:
-        psycopg = importlib.import_module("psycopg")
-    except ImportError as error:
-        raise ReaderMissing(
-            "psycopg, which reads Postgres, is not installed",
-            next_step="pip install 'mirrorlake[postgres]'",
-        ) from error
+    psycopg = library("psycopg", "postgres", "a copy in Postgres", ReaderMissing)
     try:
         with psycopg.connect(url, **_BOUNDS) as connection:
             connection.autocommit = True

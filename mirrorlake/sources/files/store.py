@@ -7,7 +7,6 @@ small and can be pickled: workers open it again, with the login of their own mac
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
 from mirrorlake.errors import LandingClosed, LandingError
+from mirrorlake.runtime import extras
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,4 @@ def library(name: str, extra: str) -> Any:
     Raises:
         LandingError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise LandingError(
-            f"the library {name} is not installed",
-            next_step=f"Install it: pip install 'mirrorlake[{extra}]'",
-        ) from error
+    return extras.library(name, extra, "a landing in a bucket", LandingError)

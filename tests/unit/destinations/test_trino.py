@@ -227,6 +227,6 @@ def test_a_password_goes_by_tls_alone_and_into_no_error(
 
 def test_without_its_client_trino_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trino", None)
-    with pytest.raises(LakeError, match="its client is not installed") as error:
+    with pytest.raises(LakeError, match="which is not installed") as error:
         read("http://127.0.0.1:1")
-    assert "mirrorlake[trino]" in error.value.next_step
+    assert "readers.trino needs trino (extra mirrorlake[trino])" in str(error.value)

@@ -242,6 +242,25 @@ def test_a_key_that_looks_personal_stays_the_key_and_is_hashed_in_clean(
     assert question.column == key.name
 
 
+def test_without_spark_clean_is_a_view_and_nothing_is_hashed() -> None:
+    columns = (column("id", "int"), column("email"), column("modified_at", "datetime"))
+    table = source_table("t", *columns, indexes=(Index("PRIMARY", True, ("id",)), MODIFIED))
+    assert suggest_contract(table, {}).clean == "table"
+    found = suggest_contract(table, {}, hashes=False)
+    assert (found.clean, [s.rule.pii for s in found.rules]) == (None, ["drop"])
+    assert found.rules[0].reason.endswith(
+        "not installed (extra mirrorlake[spark]), so clean is a view"
+    )
+
+
+def test_without_spark_nothing_is_said_of_a_keys_hash() -> None:
+    indexes = (Index("PRIMARY", True, ("ssn",)), MODIFIED)
+    table = source_table("t", column("ssn"), column("modified_at", "datetime"), indexes=indexes)
+    found = suggest_contract(table, {}, hashes=False)
+    assert [s.rule.pii for s in found.rules] == ["drop"]
+    assert "raw and deduped hold it, clean shows nothing of it" in found.warnings[0].text
+
+
 def test_a_key_without_a_hash_is_left_out_of_a_view(tmp_path: Path) -> None:
     """A clean table is kept by its key, so nothing of such a table can be hashed."""
     indexes = (Index("PRIMARY", True, ("session_id",)),)

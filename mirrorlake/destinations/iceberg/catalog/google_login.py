@@ -10,7 +10,6 @@ authentication".
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import threading
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 from pyiceberg.catalog.rest.auth import AuthManager
 
 from mirrorlake.errors import CatalogFailed, LakeError
+from mirrorlake.runtime.extras import library
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 DELEGATION = "header.X-Iceberg-Access-Delegation"
@@ -64,20 +64,21 @@ class _Account:
         with self._lock:
             try:
                 if self._credentials is None:
-                    auth = importlib.import_module("google.auth")
-                    requests = importlib.import_module("google.auth.transport.requests")
+                    auth = _library("google.auth")
+                    requests = _library("google.auth.transport.requests")
                     self._transport = requests.Request()
                     self._credentials, _ = auth.default(scopes=[SCOPE])
                 if not self._credentials.valid:
                     self._credentials.refresh(self._transport)
-            except ImportError as error:
-                raise LakeError(
-                    "lake.catalog.auth: google needs Google's library google-auth",
-                    next_step="Install it: pip install 'mirrorlake[gcs]'",
-                ) from error
+            except LakeError:
+                raise
             except Exception as error:
                 raise _as_ours(error) from error
             return str(self._credentials.token)
+
+
+def _library(name: str) -> Any:
+    return library(name, "gcs", "lake.catalog.auth: google", LakeError)
 
 
 def _as_ours(error: Exception) -> Exception:

@@ -59,10 +59,10 @@ def read_by_duckdb(table: Table, version: int) -> Iterator[pa.RecordBatch]:
     """All rows of a version, by DuckDB from the metadata file that the catalog names.
 
     Raises:
-        ReaderMissing: DuckDB, or its extension, is not installed.
+        ReaderMissing: DuckDB's extension is not installed.
         LakeError: they can't be read.
     """
-    duckdb = _duckdb()
+    duckdb = importlib.import_module("duckdb")
     columns = ", ".join(_quoted(name) for name in columns_of(table, version).names)
     if in_cloud_storage(table.metadata_location):
         raise ReaderMissing(
@@ -93,15 +93,6 @@ def rows_of_spark(
     return spark.sql(
         f"SELECT {columns} FROM {identifier.sql} VERSION AS OF {version}"  # noqa: S608
     )
-
-
-def _duckdb() -> Any:
-    try:
-        return importlib.import_module("duckdb")
-    except ImportError as error:
-        raise ReaderMissing(
-            "DuckDB is not installed", next_step="pip install 'mirrorlake[duckdb]'"
-        ) from error
 
 
 def _load_extensions(connection: Any, duckdb: Any) -> None:

@@ -8,7 +8,6 @@ Source: Trino, "Iceberg connector" (type mapping; time travel queries).
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -20,6 +19,7 @@ import requests
 from mirrorlake.config.sections.readers import TrinoConfig
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError
+from mirrorlake.runtime.extras import library
 
 _ROWS = 10_000
 """In one batch."""
@@ -91,14 +91,7 @@ def _connect(client: Any, server: TrinoConfig) -> Any:
 
 
 def _client() -> Any:
-    try:
-        client = importlib.import_module("trino")
-    except ImportError as error:
-        raise LakeError(
-            "Trino is configured, and its client is not installed",
-            next_step="pip install 'mirrorlake[trino]', or remove readers.trino",
-        ) from error
-    return client
+    return library("trino", "trino", "readers.trino", LakeError)
 
 
 @contextmanager

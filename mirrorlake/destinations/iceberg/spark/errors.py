@@ -10,14 +10,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from mirrorlake.errors import LakeError
+from mirrorlake.runtime.extras import library
 
 _IMPORTING = threading.Lock()
 
 
-def import_pyspark() -> None:
+def import_pyspark(what: str = "this step") -> None:
     """Import PySpark, one thread at a time. Its packages import one another in circles: two threads
-    that begin at different ends each see half of them, and fail."""
+    that begin at different ends each see half of them, and fail.
+
+    Args:
+        what: what needs it, as an error's first words.
+
+    Raises:
+        MachineError: it is not installed.
+    """
     with _IMPORTING:
+        library("pyspark", "spark", what)
         for name in ("pyspark.errors", "pyspark.sql"):
             importlib.import_module(name)
         _silence()
@@ -34,8 +43,12 @@ def _silence() -> None:
 
 @contextmanager
 def spark_errors(table: str) -> Iterator[None]:
-    """Turn what Spark and its JVM raise into LakeErrors of one line."""
-    import_pyspark()
+    """Turn what Spark and its JVM raise into LakeErrors of one line.
+
+    Raises:
+        MachineError: PySpark is not installed.
+    """
+    import_pyspark(f"table {table}: this step")
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
 

@@ -41,6 +41,7 @@ from mirrorlake.destinations.iceberg.spark.settings import (
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
+from mirrorlake.runtime.extras import is_there
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
 from mirrorlake.runtime.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
@@ -77,6 +78,11 @@ class LazySpark:
         return starting.result()
 
     @property
+    def is_installed(self) -> bool:
+        """Whether it could start at all: PySpark is an extra."""
+        return is_there("pyspark")
+
+    @property
     def permissions(self) -> Permissions:
         """Who may read what is written."""
         return self._lake.config.permissions
@@ -93,7 +99,8 @@ class LazySpark:
         """The session, started or attached on the first call; within `own_session`, the thread's.
 
         Raises:
-            MachineError: there is no usable Java, or a jar can't be brought.
+            MachineError: PySpark is not installed, there is no usable Java, or a jar can't be
+                brought.
         """
         session = self._first()
         if not getattr(self._own, "wanted", False):
