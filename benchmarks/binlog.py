@@ -184,7 +184,8 @@ def _section(title: str, found: dict[str, list[_Answer]], events: int) -> Sectio
 
 
 def _make_numbers(source: Source, most: int) -> None:
-    """A table of the numbers from 1 on, at least so many, for statements to take rows from."""
+    """Make a table of consecutive numbers from 1, at least ``most`` of them: the source of rows for
+    INSERT … SELECT."""
     with source.server.admin() as admin, admin.cursor() as cursor:
         cursor.execute("CREATE DATABASE made")
         cursor.execute("CREATE TABLE made.numbers (seq INT PRIMARY KEY)")

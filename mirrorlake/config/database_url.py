@@ -6,7 +6,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from mirrorlake.runtime.extras import is_there, lacking
+from mirrorlake.runtime.extras import require
 
 _DRIVERS: Final = {
     "postgres": "postgresql+psycopg",
@@ -26,6 +26,6 @@ def with_driver(url: str) -> sa.URL:
     """
     read = sa.make_url(url)
     meant = read.set(drivername=_DRIVERS.get(read.drivername, read.drivername))
-    if meant.drivername == "postgresql+psycopg" and not is_there("psycopg"):
-        raise lacking("a database in Postgres", "psycopg", "postgres")
+    if meant.drivername == "postgresql+psycopg":
+        require("psycopg", "postgres", "a database in Postgres")
     return meant

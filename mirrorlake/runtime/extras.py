@@ -35,6 +35,20 @@ def library(
         raise lacking(what, name, extra, error) from missing
 
 
+def require(name: str, extra: str, what: str, error: type[MirrorlakeError] = MachineError) -> None:
+    """See that a top-level module of an extra is installed; it is not imported.
+
+    Args:
+        what: what needs it, as the error's first words.
+        error: which kind of error says that it is not there.
+
+    Raises:
+        MirrorlakeError: of that kind: it is not installed.
+    """
+    if not is_there(name):
+        raise lacking(what, name, extra, error)
+
+
 def lacking(
     what: str, name: str, extra: str, error: type[MirrorlakeError] = MachineError
 ) -> MirrorlakeError:

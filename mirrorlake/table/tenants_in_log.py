@@ -30,7 +30,7 @@ class CopyPlace:
 
     Attributes:
         server: the identity of the server that has that log.
-        place: before it, all was visible to whoever made the copy (`LogPlace`).
+        place: where its log is read on from (`LogPlace`): the copy saw all that is before it.
         key: by which of its columns the log's rows are told apart.
         until: the number of the last load that may have changes of it, since the log continues it
             no more; None: it does.
@@ -136,6 +136,12 @@ def record_places(ledger: Ledger, table: TenantTable, source: str, places: Sourc
     noted = {raw: [one.seq, one.place] for raw, one in places.raw.items()}
     found = {**_recorded(ledger, table), source: {"server": places.server, "raw": noted}}
     ledger.record_definition(_name(table), json.dumps(found))
+
+
+def newest_seq(ledger: Ledger, table: TenantTable) -> int:
+    """The number of a table's newest load; 0: it has none."""
+    newest = ledger.last_load(table.name, "success")
+    return newest.seq if newest is not None else 0
 
 
 def log_loads(ledger: Ledger, table: TenantTable, after_seq: int) -> list[Load]:

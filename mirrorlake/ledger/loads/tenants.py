@@ -115,18 +115,18 @@ class Tenants:
 
     def record_tenants_folded(self, table: str, folded: Mapping[TenantPlace, str | None]) -> None:
         """Write down of which load deduped has each tenant's rows; None: it has none."""
-        mine = [TENANTS.c.table_name == table, *_of(sa.bindparam("s"), sa.bindparam("d"))]
-        update = TENANTS.update().where(*mine).values(folded=sa.bindparam("load"))
-        rows = [{"s": s, "d": d, "load": load} for (s, d), load in folded.items()]
-        if rows:
-            with self._database.begin() as connection:
-                connection.execute(update, rows)
+        self._set(table, TENANTS.c.folded, folded)
 
     def record_tenant_rows(self, table: str, counts: Mapping[TenantPlace, int]) -> None:
         """Write down how many rows each of these has."""
+        self._set(table, TENANTS.c.row_count, counts)
+
+    def _set(
+        self, table: str, column: sa.Column[Any], values: Mapping[TenantPlace, object]
+    ) -> None:
         mine = [TENANTS.c.table_name == table, *_of(sa.bindparam("s"), sa.bindparam("d"))]
-        update = TENANTS.update().where(*mine).values(row_count=sa.bindparam("n"))
-        rows = [{"s": s, "d": d, "n": n} for (s, d), n in counts.items()]
+        update = TENANTS.update().where(*mine).values({column: sa.bindparam("v")})
+        rows = [{"s": s, "d": d, "v": value} for (s, d), value in values.items()]
         if rows:
             with self._database.begin() as connection:
                 connection.execute(update, rows)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from mirrorlake.destinations.iceberg.commits.data_files import WrittenFile
 from mirrorlake.destinations.iceberg.model import open_storage
+from mirrorlake.destinations.iceberg.reading.plain_files import has_columns, has_types
 from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.errors import LakeError
 from mirrorlake.load.chunks.statements import ChunkPlan
@@ -29,7 +30,6 @@ from mirrorlake.proof.sides.server_hashes import (
     compare_file,
     compare_rows,
 )
-from mirrorlake.schema.own_columns import ORIGINAL
 
 MOST_WAITING = 4
 """So many closed files may wait: then the read waits for them."""
@@ -95,7 +95,7 @@ class FileProofs:
         try:
             with io.new_input(file.path).open(seekable=True) as stream:
                 found = pq.ParquetFile(stream)
-                if not _has_columns(found.schema_arrow, self._plan.schema, self._hashes.names):
+                if not has_columns(found.schema_arrow, self._plan.schema, self._hashes.names):
                     return UNKNOWN
                 mine = _Part.of(found.metadata, part, parts)
                 said = file.aside[mine.first : mine.until].to_numpy()
@@ -117,7 +117,7 @@ class FileProofs:
     ) -> Compared | None:
         """What a file says that DuckDB can read by itself; None of any other."""
         names, local = self._hashes.names, local_path(path)
-        if local is None or not _has_types(file.schema_arrow, self._plan.schema, names):
+        if local is None or not has_types(file.schema_arrow, self._plan.schema, names):
             return None
         rows = FileRows(str(local), mine.first, mine.until, _filled(file.metadata))
         return compare_file(self._hashes, rows, said)
@@ -167,29 +167,3 @@ def _filled(footer: pq.FileMetaData) -> set[str]:
         if all(one is not None and one.null_count == 0 for one in counted):
             found.add(footer.schema.column(place).path)
     return found
-
-
-def _has_types(file: pa.Schema, table: pa.Schema, names: Sequence[str]) -> bool:
-    """Whether a file has these columns in the table's own types: then no value is converted when it
-    is read."""
-
-    def kind(schema: pa.Schema, name: str) -> pa.DataType:
-        found = schema.field(name).type
-        return _SAME.get(found, found)
-
-    plain = [name for name in names if name != ORIGINAL]
-    return all(kind(file, name) == kind(table, name) for name in plain)
-
-
-_SAME = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-"""Types of one kind of value."""
-
-
-def _has_columns(file: pa.Schema, table: pa.Schema, names: Sequence[str]) -> bool:
-    """Whether a file has these columns of the table, under the table's own field ids."""
-
-    def ids(schema: pa.Schema) -> dict[str, bytes | None]:
-        return {f.name: (f.metadata or {}).get(b"PARQUET:field_id") for f in schema}
-
-    theirs, ours = ids(file), ids(table)
-    return all(name in theirs and theirs[name] == ours[name] for name in names)

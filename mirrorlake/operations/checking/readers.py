@@ -34,7 +34,7 @@ from mirrorlake.errors import LakeError, ReaderMissing
 from mirrorlake.ledger import LayerProof
 from mirrorlake.load.row_hashes.fingerprint import Words, fingerprints
 from mirrorlake.proof.comparing.report import code_version
-from mirrorlake.runtime.extras import lacking
+from mirrorlake.runtime.extras import require
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 
@@ -140,8 +140,7 @@ def _readings(
 
 
 def _by_spark(spark: LazySpark, identifier: Identifier, version: int, schema: pa.Schema) -> RowSums:
-    if not spark.is_installed:
-        raise lacking("Spark as a reader", "pyspark", "spark", ReaderMissing)
+    require("pyspark", "spark", "Spark as a reader", ReaderMissing)
     rows = rows_of_spark(spark.get(), identifier, version, schema.names)
     with spark_errors(str(identifier)):
         parts = rows.mapInArrow(partial(_digest_part, schema=schema), _SUMS).collect()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.loading.next_load import find_next_load
 from mirrorlake.operations.loading.resolve import resolve_as, resolve_table
-from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position, session
+from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.columns.shape_at_place import contract_at, shape_at
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import place_of, refuse_unlogged
@@ -138,6 +138,8 @@ def _follow_source(
     *,
     alone: bool = False,
 ) -> dict[str, Followed]:
+    from mirrorlake.operations.loading.binlog.following_table import FollowingTable
+    from mirrorlake.operations.loading.binlog.log_stream import LogStream
     from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
     from mirrorlake.sources.mysql.following.log_state import read_end, refuse_unfollowable
 
@@ -167,39 +169,18 @@ def _follow_source(
         refuse_unfollowable(connection, source, databases)
         end = end or read_end(connection, source)
         seen = replace(seen, clock=end.clock)
-        parts = (workspace, connection, leased, seen, end)
-        done = _read(*parts, tables, along, source, raises=alone)
+        with along(connection, source, tables) if along else nullcontext() as beside:
+            others = beside.tables if beside is not None else ()
+            if any(end.position < one.place.log for one in others):
+                others = ()  # another run was here meanwhile
+            every = [*tables, *others]
+            stream = LogStream(workspace, connection, leased, seen, end, every, raises=alone)
+            stream.follow()
+            if beside is not None and others:
+                beside.end(stream.done, end)
+    done = [table for table in stream.done if isinstance(table, FollowingTable)]
     at = end.clock.replace(tzinfo=UTC)
     return {t.contract.name: Followed(tuple(t.loads), at, tuple(t.changes), t.place) for t in done}
-
-
-def _read(
-    workspace: Workspace,
-    connection: Connection[Any],
-    leased: Leased,
-    seen: SourcePosition,
-    end: LogEnd,
-    tables: Sequence[FollowingTable],
-    along: Along | None,
-    source: SourceConfig,
-    *,
-    raises: bool,
-) -> list[FollowingTable]:
-    """Read a log for these tables; those that were followed to its end."""
-    from mirrorlake.operations.loading.binlog.following_table import FollowingTable
-    from mirrorlake.operations.loading.binlog.log_stream import LogStream
-
-    with ExitStack() as reading:
-        beside = reading.enter_context(along(connection, source, tables)) if along else None
-        others = [] if beside is None else beside.tables
-        if any(end.position < one.place.log for one in others):
-            others = []  # another run was here meanwhile
-        parts = (workspace, connection, leased, seen, end, [*tables, *others])
-        stream = LogStream(*parts, raises=raises)
-        stream.follow()
-        if beside is not None and others:
-            beside.end(stream.done, end)
-    return [table for table in stream.done if isinstance(table, FollowingTable)]
 
 
 def resolve_following(

@@ -39,7 +39,7 @@ from mirrorlake.operations.loading.stamps import find_equal, stamp_table
 from mirrorlake.operations.loading.taken_up import note_columns, record_known, record_version
 from mirrorlake.operations.loading.unchanged import Look, Unchanged, note_unchanged
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
-from mirrorlake.runtime.extras import lacking
+from mirrorlake.runtime.extras import is_there, lacking
 from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.changes.open_writes import NOTHING_OPEN
 from mirrorlake.sources.mysql.changes.replica import read_reach
@@ -285,7 +285,7 @@ def _refuse_unfoldable(workspace: Workspace, plan: ResolvedTable) -> None:
     Raises:
         MachineError: Spark is not installed, and needed.
     """
-    if workspace.spark.is_installed or plan.contract.by_log:
+    if is_there("pyspark") or plan.contract.by_log:
         return
     retyped = find_outdated(workspace, plan, deduped_layer(plan)).retyped
     if retyped or folds_by_spark(workspace, plan):

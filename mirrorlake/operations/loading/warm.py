@@ -20,7 +20,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import Archive, archive_of
-from mirrorlake.runtime.extras import is_there, lacking
+from mirrorlake.runtime.extras import require
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import Java, find_java, quote_option
 
@@ -88,8 +88,7 @@ def make_archive() -> Path | None:
     Raises:
         MachineError: PySpark, Java, a jar or room is missing, or this Java can't make one.
     """
-    if not is_there("pyspark"):
-        raise lacking("Java's class archive", "pyspark", "spark")
+    require("pyspark", "spark", "Java's class archive")
     java = find_java()
     archive = archive_of(java.home)
     if archive.there:

@@ -51,7 +51,7 @@ from mirrorlake.operations.other_writers.moved_layers import (
     refuse_moved,
     refuse_unread,
 )
-from mirrorlake.runtime.extras import lacking
+from mirrorlake.runtime.extras import require
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.serving.next_tables import (
     NEXT_TABLE,
@@ -138,8 +138,7 @@ def refold_table(
     """
     started = time.monotonic()
     _refuse_refold(contract)
-    if not workspace.spark.is_installed:
-        raise lacking(f"table {contract.name}: folding again", "pyspark", "spark")
+    require("pyspark", "spark", f"table {contract.name}: folding again")
     with session(workspace.config.sources[contract.source], contract.database) as connection:
         plan = resolve_table(workspace, contract, connection, any_hash_key=any_hash_key)
     with workspace.leased(contract) as leased:

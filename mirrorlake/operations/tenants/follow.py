@@ -11,7 +11,7 @@ What belongs here: which tenants are followed. What doesn't: what is loaded of a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -31,10 +31,11 @@ from mirrorlake.operations.tenants.survey import TenantSurvey
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import terms_of
-from mirrorlake.table.tenants_in_log import CopyPlace, ended, read_places
+from mirrorlake.table.tenants_in_log import CopyPlace, ended, newest_seq, read_places
 from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log
+    from mirrorlake.operations.loading.binlog.following_table import InLog
     from mirrorlake.operations.loading.binlog.following_tenants import (
         FollowingTenant,
         TenantsInLog,
@@ -125,26 +126,37 @@ def follow_tenants(
 
 
 def _follow(of: Following, found: TenantsFollowed) -> None:
-    from mirrorlake.operations.loading.binlog.log_stream import LogStream
-    from mirrorlake.sources.mysql.following.log_state import read_end
-
-    workspace, connection = of.workspace, of.connection
     group, members = find_members(of)
     if members:
-        end = read_end(connection, of.source)
-        if any(member.place.log != end.position for member in members):
-            seen = replace(read_position(connection), clock=end.clock)
-            stream = LogStream(
-                *(workspace, connection, lambda _: nullcontext(workspace), seen, end, members),
-                raises=False,
-            )
-            stream.follow()
-            names = {one.name for one in stream.done}
-            members = [member for member in members if member.name in names]
+        done, end = read_log(of.workspace, of.connection, of.source, members)
+        names = {one.name for one in done}
+        members = [member for member in members if member.name in names]
         take_followed(of, group, members, end, found)
     found.lost |= group.lost
     if group.error is not None:
         raise group.error
+
+
+def read_log(
+    workspace: Workspace, connection: Connection[Any], source: SourceConfig, tables: Sequence[InLog]
+) -> tuple[Sequence[InLog], LogEnd]:
+    """Read a source's log for these tables up to where it ends now; those that were followed to
+    there, and where that is.
+
+    Args:
+        workspace: with their leases.
+    """
+    from mirrorlake.operations.loading.binlog.log_stream import LogStream
+    from mirrorlake.sources.mysql.following.log_state import read_end
+
+    end = read_end(connection, source)
+    if all(one.place.log == end.position for one in tables):
+        return tables, end
+    seen = replace(read_position(connection), clock=end.clock)
+    own = nullcontext(workspace)
+    stream = LogStream(workspace, connection, lambda _: own, seen, end, tables, raises=False)
+    stream.follow()
+    return stream.done, end
 
 
 def refuse_changed_server(survey: TenantSurvey, name: str, server: str) -> None:
@@ -168,9 +180,8 @@ def find_members(of: Following) -> tuple[TenantsInLog, list[FollowingTenant]]:
     from mirrorlake.operations.loading.binlog.following_tenants import FollowingTenant, TenantsInLog
 
     ledger, name, survey = of.workspace.ledger, of.source.name, of.survey
-    newest = ledger.last_load(of.table.name, "success")
+    seq = newest_seq(ledger, of.table)
     places = read_places(ledger, of.table, name, of.server)
-    seq = newest.seq if newest is not None else 0
     group = TenantsInLog(of.workspace, of.table, name, places, seq)
     known = {p: t for p, t in ledger.tenants(of.table.name).items() if p[0] == name}
     present = present_versions(of.workspace, of.table)

@@ -31,7 +31,7 @@ from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable, plan_table
 from mirrorlake.table.tenants import Failures, Plans, terms_of
-from mirrorlake.table.tenants_in_log import CopyPlace, ended
+from mirrorlake.table.tenants_in_log import CopyPlace, ended, newest_seq
 from mirrorlake.workspace import Workspace
 
 
@@ -67,8 +67,7 @@ class LoggedCopies:
         from mirrorlake.sources.mysql.following.copy_start import read_copy_start
 
         ledger, failed = self.workspace.ledger, Failures()
-        newest = ledger.last_load(self.table.name, "success")
-        seq = newest.seq if newest is not None else 0
+        seq = newest_seq(ledger, self.table)
         # What is loaded of their logs from now on is not behind the copies that they have.
         again = [ended(known[place], seq) for place in plans if place in known]
         ledger.record_tenants(self.table.name, again)

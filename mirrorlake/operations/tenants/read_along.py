@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from mirrorlake.operations.tenants.follow import (
     Following,
     TenantsFollowed,
     find_members,
+    read_log,
     take_followed,
 )
 from mirrorlake.operations.tenants.survey import survey_tenants
@@ -147,21 +148,9 @@ class TenantsAlong:
                 logger.warning("source %s: its log was not followed: %s", name, error)
 
     def _read_source(self, workspace: Workspace, source: SourceConfig) -> None:
-        from mirrorlake.operations.loading.binlog.log_stream import LogStream
-        from mirrorlake.sources.mysql.following.log_state import read_end
-
         with (
             session(source) as connection,
             self._reading(workspace, connection, source, ()) as found,
         ):
-            if not found.tables:
-                return
-            end = read_end(connection, source)
-            seen = replace(read_position(connection), clock=end.clock)
-            stream = LogStream(
-                *(workspace, connection, lambda _: nullcontext(workspace), seen, end),
-                found.tables,
-                raises=False,
-            )
-            stream.follow()
-            found.end(stream.done, end)
+            if found.tables:
+                found.end(*read_log(workspace, connection, source, found.tables))

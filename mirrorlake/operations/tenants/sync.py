@@ -48,7 +48,7 @@ from mirrorlake.operations.tenants.survey import (
     record_version,
     survey_tenants,
 )
-from mirrorlake.runtime.extras import lacking
+from mirrorlake.runtime.extras import require
 from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
 from mirrorlake.serving.tenant_clean_columns import clean_columns_of
 from mirrorlake.serving.tenants import (
@@ -84,8 +84,7 @@ def sync_tenants(
         LeaseHeld: another run works on the table.
         MachineError: Spark, which folds tenants, is not installed; nothing was read.
     """
-    if not workspace.spark.is_installed:
-        raise lacking(f"table {table.name}: folding tenants", "pyspark", "spark")
+    require("pyspark", "spark", f"table {table.name}: folding tenants")
     terms = terms or SyncTerms()
     started = time.monotonic()
     with workspace.leased(table) as leased:

@@ -75,7 +75,7 @@ def test_every_extra_that_is_named_is_there() -> None:
     assert named <= there
 
 
-PLACES = {"library": 1, "lacking": 2, "install_command": 0}
+PLACES = {"library": 1, "require": 1, "lacking": 2, "install_command": 0}
 """Functions that are given an extra → which argument it is."""
 
 

@@ -33,7 +33,7 @@ from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.catalog.google_login import GoogleCatalog, google_properties
 from mirrorlake.destinations.iceberg.catalog.locations import LAKE
 from mirrorlake.destinations.iceberg.catalog.rest import WAIT, RestLakeCatalog, rest_errors
-from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog
+from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, TablesNamed
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.storage.cloud_client import SCHEME, in_cloud_storage
@@ -197,8 +197,19 @@ class Connection:
                 raise _unknown(identifier, unseen) from error
             raise _unknown(identifier, error) from error
 
-    def load(self, identifier: Identifier) -> Table | None:
-        """The table as the catalog has it now, or None.
+    def tables_named(self) -> TablesNamed | None:
+        """All tables as the catalog has them now, for `load`, where it can be asked at once.
+
+        Raises:
+            LakeError: the catalog failed.
+        """
+        if not isinstance(self.catalog, LakeCatalog):
+            return None
+        with self.translated("catalog"):
+            return self.catalog.tables_named()
+
+    def load(self, identifier: Identifier, named: TablesNamed | None = None) -> Table | None:
+        """The table as the catalog has it now, or had it as it was ``named``; None if it has not.
 
         Raises:
             LakeDamaged: the catalog names metadata that can't be read.
@@ -206,6 +217,8 @@ class Connection:
         """
         with self.translated(identifier), metadata_read(identifier):
             try:
+                if named is not None and isinstance(self.catalog, LakeCatalog):
+                    return self.catalog.load_named(identifier.path, named)
                 return self.catalog.load_table(identifier.path)
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None

@@ -12,11 +12,12 @@ a whole.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from pyiceberg.catalog import Catalog
@@ -34,8 +35,10 @@ from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.runtime.database_waits import bound_waits
 from mirrorlake.runtime.replaced_file import reopen_replaced
 
-_KEPT = 500
-"""Tables whose metadata is kept; of a table with a long history it is megabytes."""
+_KEPT = 16 * 1024**2
+"""Bytes of the metadata files whose content is kept; parsed, they take some seven times as much."""
+_GUESS = 16 * 1024
+"""Bytes of a metadata file in an object store, which is not asked for its size."""
 _FIND = sa.text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name"
@@ -63,8 +66,11 @@ _DELETE = sa.text(
 )
 _NAMED = sa.text(
     "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
-    " WHERE catalog_name = :catalog"
+    " WHERE catalog_name = :catalog AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)"
 )
+
+TablesNamed: TypeAlias = Mapping[tuple[str, str], str]
+"""(namespace, table) → the metadata file that the catalog names."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,10 @@ class _Parsed:
     metadata: TableMetadata
     io: FileIO
 
+    @property
+    def size(self) -> int:
+        return _GUESS if self.seen is None else self.seen[0]
+
 
 class LakeCatalog(SqlCatalog):
     """The lake's SQL catalog; safe to share between threads."""
@@ -100,7 +110,9 @@ class LakeCatalog(SqlCatalog):
         super().__init__(name, **properties)
         self._local = self.engine.dialect.name == "sqlite"
         self._parsed: dict[str, _Parsed] = {}
-        """By the folder of the metadata files: of each table one."""
+        """By the folder of the metadata files: of each table one; the last one kept comes last."""
+        self._size = 0
+        self._keeping = threading.Lock()
 
     def _init_catalog(self) -> None:
         """What the parent does first, before it connects."""
@@ -123,11 +135,25 @@ class LakeCatalog(SqlCatalog):
         location = self._find(values)
         if location is None:
             raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
-        parsed = self._parsed.get(_folder(location))
-        if parsed is None or parsed.location != location or parsed.seen != _look(location):
-            parsed = self._parse(location, namespace, name)
-        path = (*Catalog.identifier_to_tuple(namespace), name)
-        return _Table(path, parsed.metadata, location, parsed.io, self)
+        return self._open(namespace, name, location)
+
+    def tables_named(self) -> TablesNamed | None:
+        """All tables as the catalog has them now, looked up at once; None where each has to be
+        looked up by itself."""
+        if self._schema_version != "v1":
+            return None
+        with self.engine.connect() as connection:
+            rows = connection.execute(_NAMED, {"catalog": self.name}).all()
+        return {(namespace, name): location for namespace, name, location in rows}
+
+    def load_named(self, identifier: tuple[str, ...], named: TablesNamed) -> Table:
+        """A table as `tables_named` had it; raises as `load_table` does."""
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        name = Catalog.table_name_from(identifier)
+        location = named.get((namespace, name))
+        if location is None:
+            raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
+        return self._open(namespace, name, location)
 
     def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
         """As the parent's."""
@@ -183,8 +209,7 @@ class LakeCatalog(SqlCatalog):
                 connection.commit()
                 return []
             connection.rollback()
-            rows = connection.execute(_NAMED, {"catalog": self.name}).all()
-        named = {(namespace, name): location for namespace, name, location in rows}
+        named = self.tables_named() or {}
         others = [m for m in moves if named.get((m.namespace, m.name)) != m.before]
         return others or [*moves]
 
@@ -197,6 +222,13 @@ class LakeCatalog(SqlCatalog):
         with closing(self.engine.raw_connection()) as connection, _translated():
             row = connection.cursor().execute(_FIND.text, values).fetchone()
             return row and str(row[0])
+
+    def _open(self, namespace: str, name: str, location: str) -> Table:
+        parsed = self._parsed.get(_folder(location))
+        if parsed is None or parsed.location != location or parsed.seen != _look(location):
+            parsed = self._parse(location, namespace, name)
+        path = (*Catalog.identifier_to_tuple(namespace), name)
+        return _Table(path, parsed.metadata, location, parsed.io, self)
 
     def _parse(self, location: str, namespace: str, name: str) -> _Parsed:
         seen = _look(location)  # before it is read: a change meanwhile is seen the next time
@@ -212,10 +244,18 @@ class LakeCatalog(SqlCatalog):
         self._keep(_Parsed(metadata_path, _look(metadata_path), metadata, io))
 
     def _keep(self, parsed: _Parsed) -> _Parsed:
-        if len(self._parsed) >= _KEPT:
-            self._parsed.clear()
-        self._parsed[_folder(parsed.location)] = parsed
+        folder = _folder(parsed.location)
+        with self._keeping:
+            self._size += parsed.size - self._forget(folder)
+            self._parsed[folder] = parsed
+            while self._size > _KEPT and len(self._parsed) > 1:
+                self._size -= self._forget(next(iter(self._parsed)))
         return parsed
+
+    def _forget(self, folder: str) -> int:
+        """Keep a table's metadata no longer; how many bytes its file has."""
+        known = self._parsed.pop(folder, None)
+        return 0 if known is None else known.size
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from pyiceberg.table.update import (
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.rest import RestLakeCatalog
-from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, MetadataMove
+from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, MetadataMove, TablesNamed
 from mirrorlake.destinations.iceberg.commits.column_names import name_columns
 from mirrorlake.destinations.iceberg.commits.commit import head_shown, remove_files
 from mirrorlake.errors import CommitConflict, LakeError, MirrorlakeError
@@ -135,9 +135,8 @@ class _Step:
         tries = 0
         while self.left:
             tries += 1
-            prepared = self._prepare()
             try:
-                missed = self._move(prepared)
+                missed = self._move(self._prepare())
             except LakeError as error:
                 self._leave(dict.fromkeys(self.left, error))
                 return
@@ -169,9 +168,10 @@ class _Step:
     def _prepare(self) -> dict[str, list[_Prepared]]:
         """What shows each group that is left; those of which that can't be prepared are not."""
         found: dict[str, list[_Prepared]] = {}
+        named = self.lake.tables_named()
         for name, versions in list(self.left.items()):
             try:
-                found[name] = [_prepare(self.lake, version) for version in versions]
+                found[name] = [_prepare(self.lake, version, named) for version in versions]
             except MirrorlakeError as error:
                 self._leave({name: error})
         return found
@@ -256,14 +256,16 @@ class _Step:
                 self._leave({name: error})
 
 
-def _prepare(lake: Connection, version: StagedVersion) -> _Prepared:
-    """What shows a version, of its table as it is now.
+def _prepare(
+    lake: Connection, version: StagedVersion, named: TablesNamed | None = None
+) -> _Prepared:
+    """What shows a version, of its table as it is now, or as it was ``named``.
 
     Raises:
         CommitConflict: main shows something else than the version was made of.
         LakeError: the table, or the branch, is not there, or can't be read.
     """
-    table = lake.load(version.identifier)
+    table = lake.load(version.identifier, named)
     if table is None:
         raise _moved(version.identifier)
     head = head_shown(table, version.branch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from mirrorlake.destinations.base import EVERY_ROW, Condition
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.metadata.conditions import rows_of_load
 from mirrorlake.destinations.iceberg.metadata.expressions import expression
+from mirrorlake.destinations.iceberg.reading.plain_files import has_columns
 from mirrorlake.schema.own_columns import LOAD
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
@@ -97,24 +98,18 @@ def read_load(
     scan = table.scan(wanted, selected_fields=(*columns, LOAD), snapshot_id=snapshot)
     schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
     reader = ArrowScan(table.metadata, table.io, scan.projection(), wanted)
-    ids = {field.name: field.field_id for field in scan.projection().fields}
+    with_ids = schema_to_pyarrow(scan.projection())
     with lake.translated(".".join(table.name())):
         for task in scan.plan_files():
             with table.io.new_input(task.file.file_path).open(seekable=True) as stream:
                 file = pq.ParquetFile(stream)
-                if task.delete_files or not _has_ids(file.schema_arrow, ids):
+                if task.delete_files or not has_columns(file.schema_arrow, with_ids):
                     yield from _typed(reader, task, schema)
                     continue
-                for batch in file.iter_batches(_AT_ONCE, columns=[*ids], use_threads=False):
+                for batch in file.iter_batches(_AT_ONCE, columns=schema.names, use_threads=False):
                     rows = batch.filter(pc.equal(batch.column(LOAD), load_id))
                     arrays = [rows.column(field.name).cast(field.type) for field in schema]
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _has_ids(schema: pa.Schema, ids: Mapping[str, int]) -> bool:
-    """Whether a file has these columns under these names and field ids."""
-    found = {f.name: int((f.metadata or {}).get(b"PARQUET:field_id", b"-1")) for f in schema}
-    return all(found.get(name) == number for name, number in ids.items())
 
 
 def read_tasks(

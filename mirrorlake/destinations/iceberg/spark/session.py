@@ -41,7 +41,6 @@ from mirrorlake.destinations.iceberg.spark.settings import (
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.cache import cache_folder
-from mirrorlake.runtime.extras import is_there
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import java_environment
 from mirrorlake.runtime.permissions import HADOOP_UMASK, UMASKS, Permissions, hadoop_umask, held
@@ -76,11 +75,6 @@ class LazySpark:
         if starting is None or not starting.done() or starting.exception():
             return None
         return starting.result()
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether it could start at all: PySpark is an extra."""
-        return is_there("pyspark")
 
     @property
     def permissions(self) -> Permissions:

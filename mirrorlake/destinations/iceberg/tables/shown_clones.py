@@ -29,8 +29,8 @@ from mirrorlake.failpoints import failpoint
 
 KEPT: Final = 10
 KEPT_FOR: Final = timedelta(hours=1)
-"""Metadata files of a clone that stay, at least so many, and for so long: a reader that began with
-one opens it again."""
+"""How many of a clone's newest metadata files always stay, and how long the others do: a reader
+opens the one that it began with again."""
 _AT_ONCE: Final = 16
 
 
