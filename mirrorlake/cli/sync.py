@@ -246,6 +246,9 @@ def _sync_moved(
     along: TenantsAlong | None,
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync the tables that are not known to be unchanged; results and failures as they came."""
+    from mirrorlake.runtime.pandas_imports import import_arrow_alone
+
+    import_arrow_alone()
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
     from mirrorlake.workspace import Workspace

@@ -30,6 +30,7 @@ from mirrorlake.errors import MachineError, MirrorlakeError
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.runtime.pandas_imports import import_arrow_alone
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 
@@ -65,7 +66,11 @@ class WorkerProcess:
 
     def __init__(self, orders: Orders) -> None:
         self._ours, theirs = multiprocessing.Pipe()
-        program = f"from {__name__} import serve; serve({theirs.fileno()})"
+        program = (
+            f"from {import_arrow_alone.__module__} import import_arrow_alone; "
+            "import_arrow_alone(); "
+            f"from {__name__} import serve; serve({theirs.fileno()})"
+        )
         # Not from the folder that we happen to be in: -P.
         command = [sys.executable, "-P", "-c", program]
         try:

@@ -10,7 +10,7 @@ import yaml
 
 from mirrorlake.config import load_config
 from mirrorlake.config.settings import LakeConfig
-from mirrorlake.destinations.iceberg.catalog.google_login import (
+from mirrorlake.destinations.iceberg.catalog.properties import (
     GoogleCatalog,
     google_properties,
     google_settings,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,12 @@ from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.fields import bucket_of
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
-from mirrorlake.destinations.iceberg.catalog.google_login import GoogleCatalog, google_properties
 from mirrorlake.destinations.iceberg.catalog.locations import LAKE
-from mirrorlake.destinations.iceberg.catalog.rest import WAIT, RestLakeCatalog, rest_errors
+from mirrorlake.destinations.iceberg.catalog.properties import (
+    WAIT,
+    GoogleCatalog,
+    google_properties,
+)
 from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, TablesNamed
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.model import open_storage
@@ -73,6 +76,8 @@ class Connection:
             if in_cloud_storage(self.warehouse) and not config.catalog.is_rest:
                 check_writable(self.warehouse, properties)
             self.catalog: Catalog = _open(properties)
+        self.is_rest = _is_rest(properties)
+        """Whether a REST server keeps the catalog, and the client is ours (`RestLakeCatalog`)."""
 
     def catalog_properties(self) -> dict[str, Any]:
         """What PyIceberg is given; the configured properties win."""
@@ -123,17 +128,19 @@ class Connection:
         file = file_of(make_url(self.catalog_uri()))
         return mark_of(file) if file is not None else None
 
+    def _rest_errors(self, what: object) -> AbstractContextManager[None]:
+        catalog = self.config.catalog
+        if not catalog.is_rest:
+            return nullcontext()
+        from mirrorlake.destinations.iceberg.catalog.rest import rest_errors
+
+        return rest_errors(catalog.uri or "", what, catalog.project)
+
     @contextmanager
     def translated(self, what: object) -> Iterator[None]:
         """Turn what the catalog and the file system raise into LakeErrors."""
-        catalog = self.config.catalog
-        of_server = (
-            rest_errors(catalog.uri or "", what, catalog.project)
-            if catalog.is_rest
-            else nullcontext()
-        )
         try:
-            with of_server:
+            with self._rest_errors(what):
                 yield
         except OperationalError as error:
             locked = "locked" in str(error.orig)
@@ -280,7 +287,7 @@ class Connection:
         with self.translated(identifier):
             if isinstance(self.catalog, LakeCatalog):
                 return self.catalog.name_metadata(identifier.path, path)
-            if not isinstance(self.catalog, RestLakeCatalog):
+            if not self.is_rest:
                 return False
             try:
                 self.catalog.register_table(identifier.path, path, overwrite=True)
@@ -358,9 +365,15 @@ def _open(properties: dict[str, Any]) -> Catalog:
             if "already exists" not in str(error.orig):
                 raise
             return LakeCatalog(CATALOG, **properties)
-    if properties.get("type") == "rest" and PY_CATALOG_IMPL not in properties:
+    if _is_rest(properties):
+        from mirrorlake.destinations.iceberg.catalog.rest import RestLakeCatalog
+
         return RestLakeCatalog(CATALOG, **properties)
     return load_catalog(CATALOG, **properties)
+
+
+def _is_rest(properties: dict[str, Any]) -> bool:
+    return properties.get("type") == "rest" and PY_CATALOG_IMPL not in properties
 
 
 _NO_METADATA = (

@@ -12,19 +12,14 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.catalog.rest.auth import AuthManager
 
+from mirrorlake.destinations.iceberg.catalog.properties import SCOPE
 from mirrorlake.errors import CatalogFailed, LakeError
 from mirrorlake.runtime.extras import library
 
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-DELEGATION = "header.X-Iceberg-Access-Delegation"
-"""The property that asks a server to lend logins for files. PyIceberg asks always, Spark never."""
-_OF_SPARK = "org.apache.iceberg.gcp.auth.GoogleAuthManager"
-_PROJECT = "header.x-goog-user-project"
 _STEP = (
     "Log in: a service account of the machine, gcloud auth application-default login, or "
     "GOOGLE_APPLICATION_CREDENTIALS"
@@ -96,34 +91,3 @@ def _as_ours(error: Exception) -> Exception:
         next_step="See that Google can be reached, and try again" if passing else _STEP,
         retryable=passing,
     )
-
-
-@dataclass(frozen=True)
-class GoogleCatalog:
-    """A catalog of Google's.
-
-    Attributes:
-        project: that has it, and that its requests are billed to.
-        name: its own; '' where it has that of its bucket.
-    """
-
-    project: str
-    name: str
-    bucket: str
-
-    def shared(self) -> dict[str, str]:
-        """The properties that both clients call alike."""
-        named = f"bl://projects/{self.project}/catalogs/{self.name}"
-        return {"warehouse": named if self.name else f"gs://{self.bucket}", _PROJECT: self.project}
-
-
-def google_properties(catalog: GoogleCatalog) -> dict[str, Any]:
-    """PyIceberg's properties of a catalog of Google's."""
-    login = {"type": "custom", "impl": f"{__name__}.{GoogleLogin.__name__}"}
-    return {**catalog.shared(), "auth": login}
-
-
-def google_settings(catalog: GoogleCatalog) -> dict[str, str]:
-    """The same for Spark's catalog."""
-    login = {"rest.auth.type": _OF_SPARK, "rest-metrics-reporting-enabled": "false"}
-    return {**catalog.shared(), **login, "gcp.auth.scopes": SCOPE}

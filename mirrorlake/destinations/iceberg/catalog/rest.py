@@ -33,12 +33,10 @@ from pyiceberg.table import CommitTableRequest
 from urllib3.util import Retry
 
 from mirrorlake.config.fields import hide_url
-from mirrorlake.destinations.iceberg.catalog.google_login import DELEGATION
+from mirrorlake.destinations.iceberg.catalog.properties import DELEGATION, WAIT
 from mirrorlake.errors import CatalogFailed, LakeError
 from mirrorlake.runtime.http_waits import BoundAdapter
 
-WAIT = "mirrorlake.wait-seconds"
-"""The property that says how long a `RestLakeCatalog` waits for an answer."""
 _OF_PROPERTIES = "Look at what lake.catalog.properties says of it (token, credential, scope)"
 _OF_GOOGLE = (
     "See that the account is the one that you mean; give it roles/biglake.editor and "

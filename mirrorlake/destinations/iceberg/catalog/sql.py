@@ -30,7 +30,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ManageSnapshots
 from sqlalchemy.exc import IntegrityError, OperationalError
 
-from mirrorlake.destinations.iceberg.catalog.rest import WAIT
+from mirrorlake.destinations.iceberg.catalog.properties import WAIT
 from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.runtime.database_waits import bound_waits
 from mirrorlake.runtime.replaced_file import reopen_replaced

@@ -37,7 +37,6 @@ from pyiceberg.table.update import (
 
 from mirrorlake.destinations.base import MAIN, Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
-from mirrorlake.destinations.iceberg.catalog.rest import RestLakeCatalog
 from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, MetadataMove, TablesNamed
 from mirrorlake.destinations.iceberg.commits.column_names import name_columns
 from mirrorlake.destinations.iceberg.commits.commit import head_shown, remove_files
@@ -84,10 +83,8 @@ class ShownVersions:
 
 def shows_together(lake: Connection) -> bool:
     """Whether the catalog can show new versions of several tables at one moment."""
-    catalog = lake.catalog
-    if isinstance(catalog, RestLakeCatalog):
-        return catalog.commits_together
-    return isinstance(catalog, LakeCatalog)
+    catalog: Any = lake.catalog
+    return catalog.commits_together if lake.is_rest else isinstance(catalog, LakeCatalog)
 
 
 def show_together(
@@ -178,10 +175,9 @@ class _Step:
 
     def _move(self, prepared: dict[str, list[_Prepared]]) -> list[str]:
         """Move main of all; the names of those groups that others had moved: then none was."""
-        catalog = self.lake.catalog
-        if isinstance(catalog, LakeCatalog):
+        catalog: Any = self.lake.catalog
+        if not self.lake.is_rest:
             return self._move_in_database(catalog, prepared)
-        assert isinstance(catalog, RestLakeCatalog)  # noqa: S101 (see `shows_together`)
         self._check()
         chosen = {name: prepared[name] for name in self.left}
         every = [one for ones in chosen.values() for one in ones]

@@ -11,6 +11,7 @@ from typing import Any
 
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.extras import library
+from mirrorlake.runtime.pandas_imports import use_pandas
 
 _IMPORTING = threading.Lock()
 
@@ -27,6 +28,7 @@ def import_pyspark(what: str = "this step") -> None:
     """
     with _IMPORTING:
         library("pyspark", "spark", what)
+        use_pandas()
         for name in ("pyspark.errors", "pyspark.sql"):
             importlib.import_module(name)
         _silence()

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 from mirrorlake.config.spark_settings import EXACT_SETTINGS, changed_settings
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
-from mirrorlake.destinations.iceberg.catalog.google_login import google_settings
+from mirrorlake.destinations.iceberg.catalog.properties import google_settings
 from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage, spark_settings
