@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar, cast
 
 CAPABILITIES: Final = (
     *("init", "alerts", "backups", "landing", "preflight", "cuts", "other_copies", "report"),
-    *("models", "bigquery", "permissions", "records"),
+    *("models", "bigquery", "permissions", "records", "metrics"),
 )
 """The capabilities that are there: packages of `mirrorlake`, and of the face where they show."""
 T = TypeVar("T")

@@ -18,6 +18,7 @@ from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
+from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import session
 
 SERVER_ID = 4_000_000_054
@@ -45,10 +46,11 @@ def main(url: str, place: str, table: str, *, decode: bool) -> None:
     began, used = time.perf_counter(), time.process_time()
     with session(source) as asked, LogTransport(source, start, SERVER_ID, follow=False) as sent:
         if decode:
-            tables = {(database, name): FollowedTable()}
+            described = read_table(asked, database, name)
+            tables = {(database, name): FollowedTable.of(described)}
             reader = LogReader(start, tables, read_server_forms(asked), checksums=sent.checksums)
             for batch in reader.batches(sent.packets()):
-                assert not batch.stopped
+                assert not batch.stopped, batch.stopped
                 rows += batch.rows
         else:
             for _ in sent.packets():

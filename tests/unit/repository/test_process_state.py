@@ -27,6 +27,7 @@ ALLOWED = {
         "signal.signal(",
     ): "in the main thread alone",
     ("mirrorlake/cli/follow.py", "signal.signal("): "a command's own, while it runs",
+    ("mirrorlake/metrics/cli.py", "signal.signal("): "the same",
     ("mirrorlake/sources/mysql/reading/proxy.py", "signal.signal("): "a program's first step",
     (
         "mirrorlake/operations/loading/worker_process.py",
