@@ -3,15 +3,12 @@ server."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pydantic
 from pyiceberg.catalog import PY_CATALOG_IMPL, Catalog, load_catalog
 from pyiceberg.exceptions import (
     BadRequestError,
@@ -20,7 +17,6 @@ from pyiceberg.exceptions import (
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
-    ValidationError,
 )
 from pyiceberg.table import Table
 from sqlalchemy import make_url
@@ -31,6 +27,7 @@ from mirrorlake.config.fields import bucket_of
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import LAKE
+from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
 from mirrorlake.destinations.iceberg.catalog.properties import (
     WAIT,
     GoogleCatalog,
@@ -376,41 +373,12 @@ def _is_rest(properties: dict[str, Any]) -> bool:
     return properties.get("type") == "rest" and PY_CATALOG_IMPL not in properties
 
 
-_NO_METADATA = (
-    *(ValidationError, pydantic.ValidationError, UnicodeDecodeError),
-    *(EOFError, zlib.error, gzip.BadGzipFile),
-)
-"""What a reader of metadata says of bytes that are cut, or of another kind."""
-
-
-@contextmanager
-def metadata_read(identifier: Identifier) -> Iterator[None]:
-    """Turn what metadata make a reader raise that are not there, or are cut, into LakeDamaged."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise _damaged(identifier, "is not there") from error
-    except _NO_METADATA as error:
-        raise _damaged(identifier, "is cut, or is no metadata") from error
-
-
 def _unknown(identifier: Identifier, error: LakeError) -> CommitUnknown:
     return CommitUnknown(
         f"lake table {identifier}: whether the commit was made is not known: {error.message}",
         next_step="Sync again: the next run looks for it, and does not make it twice",
         table=str(identifier),
         retryable=True,
-    )
-
-
-def _damaged(identifier: Identifier, reason: str) -> LakeDamaged:
-    return LakeDamaged(
-        f"lake table {identifier} can't be read: the metadata that the catalog names {reason}",
-        table=str(identifier),
-        reason=reason,
-        next_step="`mirrorlake refold` makes deduped and clean again from raw; raw itself comes "
-        "from a backup (`mirrorlake restore`). If the whole lake was moved, nothing is lost: "
-        "`mirrorlake lake move` writes its paths again",
     )
 
 

@@ -20,7 +20,8 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.catalog.connection import Connection, metadata_read
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,8 @@ from pyiceberg.table.update import (
 from pyiceberg.types import IcebergType
 
 from mirrorlake.destinations.base import MAIN, Identifier
-from mirrorlake.destinations.iceberg.catalog.connection import Connection, metadata_read
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
 from mirrorlake.errors import CommitConflict, LakeDamaged
 from mirrorlake.ledger.lake.lake_heads import LakeHead
 

@@ -26,7 +26,8 @@ from pyiceberg.view.metadata import ViewMetadata
 from sqlalchemy.exc import IntegrityError
 
 from mirrorlake.destinations.base import CATALOG, Identifier
-from mirrorlake.destinations.iceberg.catalog.connection import Connection, metadata_read
+from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
 from mirrorlake.errors import CommitConflict
 
 _GZIP = b"\x1f\x8b"
