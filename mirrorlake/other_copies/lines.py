@@ -8,13 +8,6 @@ from mirrorlake.other_copies.verdict import ComparedCopy, CopyDifference
 from mirrorlake.runtime.plural import plural
 
 
-def lost_lines(found: ComparedCopy) -> Iterator[str]:
-    """A line for each kind of difference that loses something, whole rows first."""
-    for one in found.differences:
-        if not one.lossless:
-            yield difference_line(one)
-
-
 def difference_line(one: CopyDifference) -> str:
     """A difference with its rows."""
     where = f"{one.column}: " if one.column else ""

@@ -76,15 +76,14 @@ class ProofStatus:
         return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {some} since"
 
 
-def proof_status(ledger: Ledger, table: str) -> ProofStatus | None:
-    """What is proved of a table now; None where nothing is."""
-    return proof_since_mark(ledger, table, ledger.newest_mark(table))
-
-
 def proof_since_mark(
     ledger: Ledger, table: str, mark: tuple[datetime, str] | None
 ) -> ProofStatus | None:
-    """`proof_status`, where somebody knows when the table was last marked unproved."""
+    """What is proved of a table now; None where nothing is.
+
+    Args:
+        mark: when the table was last marked unproved, and why; None where it never was.
+    """
     found = _standing_of(ledger.newest_proofs(table), mark[0] if mark else None)
     if found is None:
         return None
