@@ -1,7 +1,7 @@
 """What this machine has of the pieces that Mirrorlake needs: ``mirrorlake doctor``.
 
-Looks and never repairs: nothing is downloaded, created, or started for longer than it takes to ask
-for a version.
+Looks and repairs nothing, which `mirrorlake.operations.status.fixes` does: nothing is downloaded,
+created, or started for longer than it takes to ask for a version.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import archive_of
 from mirrorlake.runtime.cache import cache_path
 from mirrorlake.runtime.extras import install_command, is_clone, is_there
-from mirrorlake.runtime.jars import Jar, flaw, read_pins
+from mirrorlake.runtime.jars import Jar, flaw, read_pins, spark_jars
 from mirrorlake.runtime.java import find_java, look_for_java
-from mirrorlake.runtime.resolver import spark_jars
 
 PieceState = Literal["ok", "missing", "broken"]
+MAKE_ARCHIVE = "make it, about a minute"
+BRING_AGAIN = "download it again"
 
 # A small lake, its temporary files and one Spark job's spills.
 ENOUGH_BYTES = 2 * 1024**3
@@ -60,6 +61,7 @@ class Diagnosis:
         detail: what is wrong and what to do.
         optional: whether ``sync`` works without it.
         automatic: whether it is brought, or made, when something needs it.
+        fix: what `doctor --fix` does about it; ``""`` where only a person can.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Diagnosis:
     detail: str
     optional: bool = False
     automatic: bool = False
+    fix: str = ""
 
 
 def diagnose(config: Path | None = None) -> list[Diagnosis]:
@@ -125,7 +128,8 @@ def _look_at_archive() -> Diagnosis:
         return Diagnosis(name, "", "missing", "", "needs Java", optional=True)
     state: PieceState = "ok" if archive.there else "missing"
     detail = "" if archive.there else "Spark starts faster with it: run mirrorlake warm"
-    return Diagnosis(name, "", state, str(archive.path), detail, optional=True)
+    fix = "" if archive.there else MAKE_ARCHIVE
+    return Diagnosis(name, "", state, str(archive.path), detail, optional=True, fix=fix)
 
 
 def _look_at_pyspark() -> Diagnosis:
@@ -176,7 +180,7 @@ def _look_at_jar(jar: Jar) -> Diagnosis:
         return Diagnosis(name, version, "broken", str(path), str(error.strerror), optional)
     if wrong:
         detail = f"{wrong}; it is brought again when it is next needed"
-        return Diagnosis(name, version, "broken", str(path), detail, optional)
+        return Diagnosis(name, version, "broken", str(path), detail, optional, fix=BRING_AGAIN)
     return Diagnosis(name, version, "ok", str(path), use.strip(" ()"), optional)
 
 

@@ -19,7 +19,6 @@ from urllib.parse import quote
 import pytest
 
 from demo.__main__ import demo
-from demo.mariadb import MariaDB, free_port
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.cli.main import main
@@ -28,6 +27,7 @@ from mirrorlake.errors import LakeError, SchemaError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB, free_port
 from mirrorlake.runtime.permissions import held
 from mirrorlake.table.progress import Progress
 from mirrorlake.workspace import Workspace

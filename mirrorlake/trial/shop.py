@@ -8,17 +8,17 @@ server's clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from importlib.resources import files
 from random import Random
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from demo.nyc import Progress, quoted
-from demo.shop_rows import (
+from mirrorlake.errors import SourceError
+from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.trial.shop_rows import (
     SHOP_TABLES,
     Row,
     ShopTable,
@@ -29,16 +29,12 @@ from demo.shop_rows import (
     payment_row,
     product_row,
 )
-from mirrorlake.errors import SourceError
+
+Progress = Callable[[str, int, int], None]
+"""Called with (table, rows done, rows in all)."""
 
 HISTORY = timedelta(days=30)
 ROWS_PER_INSERT = 2_000
-
-
-def demo_contract(port: int, host: str = "127.0.0.1") -> str:
-    """The demo's mirrorlake.yaml: sources nyc and shop, both on the server at `host`:`port`."""
-    template = files("demo").joinpath("contract.yaml").read_text("utf-8")
-    return template.replace("{host}", host).replace("{port}", str(port))
 
 
 def create_shop(
@@ -61,8 +57,8 @@ def create_shop(
     """
     with connection.cursor() as cursor:
         open_session(cursor)
-        cursor.execute(f"DROP DATABASE IF EXISTS {quoted(database)}")
-        cursor.execute(f"CREATE DATABASE {quoted(database)} CHARACTER SET utf8mb4")
+        cursor.execute(f"DROP DATABASE IF EXISTS {quote(database)}")
+        cursor.execute(f"CREATE DATABASE {quote(database)} CHARACTER SET utf8mb4")
         for table in SHOP_TABLES.values():
             cursor.execute(f"CREATE TABLE {_target(database, table)} ({table.ddl}) ENGINE=InnoDB")
         end = now.astimezone(UTC).replace(tzinfo=None) if now else server_now(cursor)
@@ -166,7 +162,7 @@ def _fill(
     connection.begin()
     done = 0
     for batch in _batches(rows):
-        columns = ", ".join(quoted(column) for column in batch[0])
+        columns = ", ".join(quote(column) for column in batch[0])
         marks = ", ".join(["%s"] * len(batch[0]))
         statement = f"INSERT INTO {target} ({columns}) VALUES ({marks})"  # noqa: S608
         cursor.executemany(statement, [tuple(row.values()) for row in batch])
@@ -182,4 +178,4 @@ def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _target(database: str, table: ShopTable) -> str:
-    return f"{quoted(database)}.{quoted(table.name)}"
+    return f"{quote(database)}.{quote(table.name)}"
