@@ -36,8 +36,8 @@ def doctor(config_path: Path, as_json: bool, everything: bool, fixes: bool) -> N
 
     With --fix, what needs no decision is repaired, and of everything else it is said why it was
     left alone: modes of files that are open wider than the contract says, damaged downloads, leases
-    of runs that ended, the contract's JSON schema, Dagster's folder, Java's class archive. Rows and
-    contracts are never touched.
+    of runs that ended, the contract's JSON schema, Dagster's folder. Rows and contracts are never
+    touched.
     """
     machine, contract = _look(config_path)
     pieces = [*machine, *contract]

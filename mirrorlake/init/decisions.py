@@ -115,7 +115,7 @@ def decide(
 
 
 def _columns_like(pattern: str, table: SuggestedTable) -> list[Column]:
-    """The columns of a table that a pattern means, ``table.column`` or with the database before it."""
+    """The columns that a pattern means: ``table.column``, or with the database before it."""
     names = (table.table, f"{table.database}.{table.table}")
     return [
         column

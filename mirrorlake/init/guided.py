@@ -124,10 +124,10 @@ def _connect(server: SourceUrl) -> tuple[SourceUrl, dict[str, DatabaseSize]]:
 def _ask_databases(server: SourceUrl, sizes: dict[str, DatabaseSize]) -> Choice:
     _title(2)
     names = list(sizes)
-    table = show.table("#", "database", "tables", "rows, about", "size")
+    table = show.table("database", "tables", "rows, about", "size")
     for number, one in enumerate(sizes.values(), 1):
         cells = (f"{one.tables:,}", f"{one.rows:,}", _size(one.bytes))
-        table.add_row(str(number), escape(one.name), *cells)
+        table.add_row(f"{number}. {escape(one.name)}", *cells)
     show.console.print(table)
     if server.database or len(names) < 2:
         return Choice()
@@ -148,7 +148,9 @@ def _matched(pattern: str, name: str) -> bool:
 
 
 def _size(size: int | None) -> str:
-    return "-" if size is None else f"{size / 1e6:,.1f} MB"
+    if size is None:
+        return "-"
+    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.0f} kB"
 
 
 def _literal(name: str) -> str:
@@ -173,7 +175,9 @@ def _chosen(answer: str, items: Sequence[T], matches: Callable[[T, str], bool]) 
             some = {n for n, item in enumerate(items) if matches(item, part)}
             wrong = not some
         if wrong:
-            raise ConfigError(f"{part!r} names nothing here", next_step="Numbers are in column #")
+            raise ConfigError(
+                f"{part!r} names nothing here", next_step="Numbers stand before the names"
+            )
         found |= some
     return found
 
@@ -236,14 +240,13 @@ class _Answers:
         self._ask_log()
 
     def _show_tables(self) -> None:
-        table = show.table("#", "table", "rows, about", "size", "key", "mode", "why…")
+        table = show.table("table", "rows, about", "size", "key", "mode", "why…")
         decided, _ = decide(self.found.tables, self.decisions, self.found.missing)
         for number, one in enumerate(decided):
             out = number in self.left_out
             why = " ".join(one.notes).removeprefix(f"{one.mode}: ")
             cells = (
-                str(number + 1),
-                escape(f"{one.database}.{one.table}"),
+                f"{number + 1}. {escape(one.database)}.{escape(one.table)}",
                 f"{one.estimated_rows:,}",
                 _size(one.bytes),
                 escape(", ".join(one.key) or "none"),
@@ -394,11 +397,11 @@ def _questions(table: SuggestedTable) -> list[_Question]:
 
 
 def _show_questions(questions: Sequence[_Question]) -> None:
-    table = show.table("#", "column", "type", "in clean", "why…", "it can be…")
+    table = show.table("column", "type", "in clean", "why…", "it can be…")
     for number, one in enumerate(questions, 1):
         can = " ".join(rules_for(one.table, one.column))
-        name = f"{one.table.database}.{one.name}"
-        cells = (str(number), name, one.column.column_type, one.rule, one.why, can)
+        name = f"{number}. {one.table.database}.{one.name}"
+        cells = (name, one.column.column_type, one.rule, one.why, can)
         table.add_row(*map(escape, cells))
     show.console.print(table)
 

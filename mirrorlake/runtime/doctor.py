@@ -24,7 +24,6 @@ from mirrorlake.runtime.jars import Jar, flaw, read_pins, spark_jars
 from mirrorlake.runtime.java import find_java, look_for_java
 
 PieceState = Literal["ok", "missing", "broken"]
-MAKE_ARCHIVE = "make it, about a minute"
 BRING_AGAIN = "download it again"
 
 # A small lake, its temporary files and one Spark job's spills.
@@ -128,8 +127,7 @@ def _look_at_archive() -> Diagnosis:
         return Diagnosis(name, "", "missing", "", "needs Java", optional=True)
     state: PieceState = "ok" if archive.there else "missing"
     detail = "" if archive.there else "Spark starts faster with it: run mirrorlake warm"
-    fix = "" if archive.there else MAKE_ARCHIVE
-    return Diagnosis(name, "", state, str(archive.path), detail, optional=True, fix=fix)
+    return Diagnosis(name, "", state, str(archive.path), detail, optional=True)
 
 
 def _look_at_pyspark() -> Diagnosis:

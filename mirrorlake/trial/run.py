@@ -110,7 +110,7 @@ def run_trial(keep: Path | None, *, say: Callable[[str], None], quiet: bool) -> 
         password = secrets.token_urlsafe(16)
         server.create_user(USER, password)
         with server.admin() as connection:
-            rows = create_shop(connection, customers=CUSTOMERS)
+            rows = create_shop(connection, customers=CUSTOMERS, zero_dates=False)
         say(f"An invented shop, on 127.0.0.1:{server.port}: {len(rows)} tables, "
             f"{sum(rows.values()):,} rows")  # fmt: skip
         secret = {"MIRRORLAKE_INIT_PASSWORD": password, "SHOP_PASSWORD": password}

@@ -8,6 +8,7 @@ server's clock.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -35,6 +36,7 @@ Progress = Callable[[str, int, int], None]
 
 HISTORY = timedelta(days=30)
 ROWS_PER_INSERT = 2_000
+_NO_DATE = re.compile(r"\d{4}-\d\d-00(?: 00:00:00)?")
 
 
 def create_shop(
@@ -44,6 +46,7 @@ def create_shop(
     customers: int = 4_000,
     now: datetime | None = None,
     progress: Progress | None = None,
+    zero_dates: bool = True,
 ) -> dict[str, int]:
     """Create `database` afresh and fill it; five orders a customer; one transaction per table.
 
@@ -51,6 +54,8 @@ def create_shop(
 
     Args:
         now: the end of the history, UTC; the server's clock by default.
+        zero_dates: whether dates may be zero, or parts of one, as in old applications; else they
+            are the last day. (Rows with such dates are proved by Spark.)
 
     Returns:
         Rows per table.
@@ -63,9 +68,19 @@ def create_shop(
             cursor.execute(f"CREATE TABLE {_target(database, table)} ({table.ddl}) ENGINE=InnoDB")
         end = now.astimezone(UTC).replace(tzinfo=None) if now else server_now(cursor)
         rows = _History(seed, customers, end).rows()
+        if not zero_dates:
+            rows = {name: [_with_real_dates(r, end) for r in some] for name, some in rows.items()}
         for name, table in SHOP_TABLES.items():
             _fill(connection, cursor, _target(database, table), name, rows[name], progress)
     return {name: len(made) for name, made in rows.items()}
+
+
+def _with_real_dates(row: Row, end: datetime) -> Row:
+    day = end.date().isoformat()
+    return {
+        name: day if isinstance(cell, str) and _NO_DATE.fullmatch(cell) else cell
+        for name, cell in row.items()
+    }
 
 
 def open_session(cursor: Cursor) -> None:

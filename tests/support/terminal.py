@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import time
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_SECONDS = 120.0
+_SECONDS = 60.0
 """No wait ends earlier; a busy machine takes long."""
 
 
@@ -35,6 +36,7 @@ class Terminal:
         self.said = ""
         """All that was printed, without colours."""
         self._seen = 0
+        self._ended = False
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:  # the program's own process
             try:
@@ -60,25 +62,37 @@ class Terminal:
         """Type a line."""
         os.write(self._terminal, f"{words}\n".encode())
 
-    def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        os.write(self._terminal, b"\x03")
+    def interrupt(self) -> int:
+        """Press Ctrl-C, as often as it takes: a key that comes just before the program waits for
+        one is not seen by it. Its exit code."""
+        for _ in range(int(_SECONDS)):
+            try:
+                os.write(self._terminal, b"\x03")
+            except OSError:
+                break
+            if not self._read(1.0) and self._ended:
+                break
+        return self.end()
 
     def end(self) -> int:
-        """Wait until it ends; its exit code."""
+        """Wait until it ends; its exit code. One that waits for more is killed."""
         while self._read():
             pass
+        if not self._ended:
+            os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         self.pid = 0
         return os.waitstatus_to_exitcode(status)
 
-    def _read(self) -> bool:
-        """Read what is there, or wait for it; false once it ended."""
-        ready, _, _ = select.select([self._terminal], [], [], _SECONDS)
+    def _read(self, seconds: float = _SECONDS) -> bool:
+        """Read what is there, or wait for it; false where nothing came, or it ended."""
+        ready, _, _ = select.select([self._terminal], [], [], seconds)
         try:
             piece = os.read(self._terminal, 1 << 16) if ready else b""
         except OSError:  # its end was closed
+            self._ended = True
             return False
+        self._ended = bool(ready) and not piece
         self.said += _ANSI.sub("", piece.decode(errors="replace").replace("\r\n", "\n"))
         return bool(piece)
 
@@ -93,4 +107,5 @@ class Terminal:
     ) -> None:
         os.close(self._terminal)
         if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)

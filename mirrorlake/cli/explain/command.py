@@ -60,7 +60,7 @@ def find(words: str) -> list[Explanation]:
         codes = exit_codes()
         if int(words) not in codes:
             raise ConfigError(
-                f"no command of mirrorlake ends with {words}",
+                f"no command ends with {words}",
                 next_step=f"Exit codes: {', '.join(map(str, codes))}",
             )
         return [explain_code(int(words))]
@@ -68,6 +68,8 @@ def find(words: str) -> list[Explanation]:
     found = [one for one in symptoms() if one.of.casefold() in said.casefold()]
     of_code = find_error(said, known)
     if of_code is not None:
+        # What is usually behind some words, where they are this error's.
+        found = [one for one in found if issubclass(known[of_code], known[str(one.error)])]
         found.append(explain_class(of_code))
     if not found:
         near = get_close_matches(words.casefold(), named, n=3, cutoff=0.6)

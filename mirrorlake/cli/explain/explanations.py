@@ -133,8 +133,3 @@ def symptoms() -> list[Explanation]:
             )
         )
     return found
-
-
-def their_words() -> set[str]:
-    """The symptoms whose words are MySQL's or the system's own."""
-    return {one["says"] for one in _texts()["symptoms"] if one.get("theirs")}

@@ -7,9 +7,9 @@ The code is read only here, when a person asks.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 from mirrorlake.errors import MirrorlakeError
 
 _FILES: Final = 12
-"""So many files are parsed: those that have most of the message's words."""
+"""So many files are parsed: those that have most of what the message says."""
 _ENOUGH: Final = 12
 """So many characters of a message have to be the code's own; fewer say too little."""
 
@@ -55,24 +55,28 @@ def find_error(message: str, known: Mapping[str, type[MirrorlakeError]]) -> str 
 
 
 def _likely(said: str) -> list[str]:
-    """The texts of the files that have most of the message's words."""
-    words = set(re.findall(r"[A-Za-z][A-Za-z_']{3,}", said))
+    """The texts of the files that say most of what the message says, two and three words at once."""
+    words = said.split()
+    runs = {" ".join(words[at : at + size]) for size in (2, 3) for at in range(len(words))}
     ranked = sorted(
-        ((sum(word in text for word in words), text) for text in _sources()),
+        ((sum(len(run.split()) - 1 for run in runs if run in text), text) for text in _sources()),
         key=lambda one: one[0],
         reverse=True,
     )
-    return [text for count, text in ranked[:_FILES] if count]
+    return [text for score, text in ranked[:_FILES] if score]
 
 
-def _sources() -> Iterator[str]:
+@cache
+def _sources() -> tuple[str, ...]:
+    found: list[str] = []
     waiting: list[Traversable] = [files("mirrorlake")]
     while waiting:
         for one in waiting.pop().iterdir():
             if one.is_dir():
                 waiting.append(one)
             elif one.name.endswith(".py"):
-                yield one.read_text("utf-8")
+                found.append(one.read_text("utf-8"))
+    return tuple(found)
 
 
 def _raised(text: str, known: Mapping[str, type[MirrorlakeError]]) -> Iterator[Raised]:
@@ -89,6 +93,8 @@ def _parts(words: ast.expr) -> Iterator[tuple[str, ...]]:
     if isinstance(words, ast.IfExp):
         yield from _parts(words.body)
         yield from _parts(words.orelse)
+    elif isinstance(words, ast.Call) and words.args and isinstance(words.args[0], ast.List):
+        yield from _parts(words.args[0].elts[0])  # lines that are joined
     elif isinstance(words, ast.JoinedStr):
         yield tuple(str(v.value) for v in words.values if isinstance(v, ast.Constant))
     elif isinstance(words, ast.Constant) and isinstance(words.value, str):

@@ -14,11 +14,10 @@ from typing import Final
 from mirrorlake.config import Config, config_schema, load_config
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.loading.warm import make_archive
 from mirrorlake.operations.status.file_permissions import NARROW, places_of
 from mirrorlake.operations.status.leftovers import MAKE_HOME, RELEASE, WRITE_SCHEMA, schema_of
 from mirrorlake.runtime.cache import write_whole
-from mirrorlake.runtime.doctor import BRING_AGAIN, MAKE_ARCHIVE, Diagnosis
+from mirrorlake.runtime.doctor import BRING_AGAIN, Diagnosis
 from mirrorlake.runtime.jars import ensure_jars, read_pins
 from mirrorlake.runtime.permissions import narrow
 from mirrorlake.runtime.plural import plural
@@ -80,10 +79,6 @@ def _bring_again(piece: Diagnosis, _: Path) -> str:
     return f"downloaded again: {jar.size / 1e6:.0f} MB"
 
 
-def _make_archive(_: Diagnosis, __: Path) -> str:
-    return f"made {make_archive() or 'already'}"
-
-
 def _release(_: Diagnosis, contract: Path) -> str:
     config = _config(contract)
     ledger = Ledger(config.ledger.url, config.ledger.wait)
@@ -107,7 +102,6 @@ def _make_home(piece: Diagnosis, _: Path) -> str:
 _FIXES: Final[Mapping[str, Callable[[Diagnosis, Path], str]]] = {
     NARROW: _narrow,
     BRING_AGAIN: _bring_again,
-    MAKE_ARCHIVE: _make_archive,
     RELEASE: _release,
     WRITE_SCHEMA: _write_schema,
     MAKE_HOME: _make_home,
@@ -122,6 +116,7 @@ _REASONS: Final = (
     ("lake and ledger", "what of the two is right is for a person to say"),
     ("lake", "what is lost, or was changed by others, is never guessed"),
     ("ledger", "what is lost, or was changed by others, is never guessed"),
+    ("Java's class archive", "it takes a minute and 200 MB, and nothing needs it"),
     ("Python", "programs are installed by a person"),
     ("Java", "programs are installed by a person"),
     ("PySpark", "programs are installed by a person"),

@@ -79,7 +79,7 @@ def test_what_needs_no_decision_is_repaired_and_the_rest_is_said(
     contract = project.read_text()
     done = fixed()
     assert done["permissions of the lake"] == (True, "1 file and folders narrowed to private")
-    assert done["the contract's JSON schema"] == (True, f"wrote {schema}")
+    assert done["the contract's JSON schema"] == (True, f"wrote {schema.name}")
     assert done["Dagster's home"][0]
     assert (data.stat().st_mode & 0o777, data.read_bytes()) == (0o600, b"rows")
     assert json.loads(schema.read_text()) == config_schema()

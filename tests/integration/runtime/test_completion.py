@@ -47,7 +47,7 @@ def completed(shell: tuple[Path, dict[str, str]], *words: str) -> set[str]:
         "source <(mirrorlake completion bash)\n"
         "complete -p mirrorlake >/dev/null || exit 9\n"
         f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}\n"
-        "_mirrorlake_completion\n"
+        "_mirrorlake_completion mirrorlake\n"
         'printf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     ran = subprocess.run(
