@@ -55,7 +55,7 @@ def find_error(message: str, known: Mapping[str, type[MirrorlakeError]]) -> str 
 
 
 def _likely(said: str) -> list[str]:
-    """The texts of the files that say most of what the message says, two and three words at once."""
+    """The texts of the files that say most of the message, two and three words at once."""
     words = said.split()
     runs = {" ".join(words[at : at + size]) for size in (2, 3) for at in range(len(words))}
     ranked = sorted(

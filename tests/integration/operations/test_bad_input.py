@@ -1,4 +1,5 @@
-"""Bad input, beside the commonest mistakes (`test_common_mistakes`): one clear line, the documented exit code, and nothing written or half-visible."""
+"""Bad input, beside the commonest mistakes: one clear line, the documented exit code, and nothing
+written or half-visible."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from mirrorlake.cli.explain.explanations import (
     exit_codes,
     explain_class,
     explain_code,
-    symptoms,
 )
 from mirrorlake.cli.explain.messages import find_error
 from mirrorlake.cli.main import cli
