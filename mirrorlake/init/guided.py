@@ -6,22 +6,19 @@ the last screen says the command that writes the same file without a question.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import click
-from pydantic import SecretStr
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.config.source_url import SourceUrl
-from mirrorlake.errors import ConfigError, SourceError
+from mirrorlake.errors import ConfigError
 from mirrorlake.init.by_log import LogProposal, refuse_unfollowed
-from mirrorlake.init.choice import Choice, choose_databases, fits
+from mirrorlake.init.choice import Choice, fits
 from mirrorlake.init.decisions import (
     MODES,
     RULES,
@@ -31,19 +28,15 @@ from mirrorlake.init.decisions import (
     with_mode,
     with_rule,
 )
-from mirrorlake.init.from_server import Written, complete_url, refuse_taken, write_survey
-from mirrorlake.init.sizes import DatabaseSize, read_database_sizes
+from mirrorlake.init.from_server import Written, refuse_taken, write_survey
+from mirrorlake.init.guided_server import ask_databases, ask_server
+from mirrorlake.init.prompts import ask, chosen_of, literal, say, size_words, title, until_right
 from mirrorlake.init.suggest_tables import DECIDE, DECIDE_KEY, SuggestedTable
 from mirrorlake.init.summary import count_modes, late_deletes, modes_in_words, warning_kinds
 from mirrorlake.init.survey import Survey, survey_server
 from mirrorlake.runtime.plural import plural
-from mirrorlake.sources.mysql.introspection.introspect import read_databases
-from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.sources.mysql.tables import Column
 
-T = TypeVar("T")
-_SCREENS: Final = ("Server", "Databases", "Tables", "Personal data", "File", "Summary")
-_NUMBERS: Final = re.compile(r"(\d+)(?:-(\d+))?")
 _PROPOSED: Final = "proposed"
 
 
@@ -61,125 +54,14 @@ def guide(
         Abort: Ctrl-C, or the end of the input: nothing was written.
         MirrorlakeError: a server that was named on the command line can't be used.
     """
-    server, sizes = _ask_server(url)
-    choice = _ask_databases(server, sizes)
+    server, sizes = ask_server(url)
+    choice = ask_databases(server, sizes)
     found = survey_server(server, name, choice, hashes=hashes)
     answers = _Answers(found, choice, hashes=hashes, named=name)
     answers.ask_tables()
     answers.ask_personal()
     output, force = _ask_file(output, force=force)
     return answers.finish(output, force=force)
-
-
-def _title(number: int) -> None:
-    words = f"{number} of {len(_SCREENS)}  {_SCREENS[number - 1]}"
-    show.console.print()
-    show.console.rule(f"[bold]{words}[/]", align="left", characters="-")
-
-
-def _say(words: str, style: str = "") -> None:
-    text = escape(words)
-    show.console.print(f"[{style}]{text}[/]" if style else text, highlight=False)
-
-
-def _ask(question: str, default: str = "", *, hidden: bool = False) -> str:
-    return str(click.prompt(question, default=default, show_default=False, hide_input=hidden))
-
-
-def _until_right(question: str, take: Callable[[str], T]) -> T:
-    """Ask until an answer can be taken; what is wrong with one is said."""
-    while True:
-        try:
-            return take(_ask(question).strip())
-        except ConfigError as error:
-            _say(str(error), "red")
-
-
-def _ask_server(url: str | None) -> tuple[SourceUrl, dict[str, DatabaseSize]]:
-    """The server, which answered, and what it has."""
-    _title(1)
-    if url is not None:
-        return _connect(complete_url(url))
-    _say("Where is MySQL or MariaDB? An account that may only SELECT is enough.")
-    while True:
-        try:
-            server = complete_url(_ask("mysql://user@host:port/database"))
-            if not server.password.get_secret_value():
-                secret = _ask(f"Password of {server.user} (Enter: none)", hidden=True)
-                server = replace(server, password=SecretStr(secret))
-            return _connect(server)
-        except (ConfigError, SourceError) as error:
-            _say(str(error), "red")
-
-
-def _connect(server: SourceUrl) -> tuple[SourceUrl, dict[str, DatabaseSize]]:
-    with session(server.source("server")) as connection:
-        ((version,),) = rows_of(connection, "SELECT @@version")
-        sizes = read_database_sizes(connection)
-        seen = (server.database,) if server.database else read_databases(connection)
-    _say(f"{version} on {server.host}:{server.port}, as {server.user}")
-    return server, {name: sizes.get(name, DatabaseSize(name, 0, 0, 0)) for name in seen}
-
-
-def _ask_databases(server: SourceUrl, sizes: dict[str, DatabaseSize]) -> Choice:
-    _title(2)
-    names = list(sizes)
-    table = show.table("database", "tables", "rows, about", "size")
-    for number, one in enumerate(sizes.values(), 1):
-        cells = (f"{one.tables:,}", f"{one.rows:,}", _size(one.bytes))
-        table.add_row(f"{number}. {escape(one.name)}", *cells)
-    show.console.print(table)
-    if server.database or len(names) < 2:
-        return Choice()
-
-    def take(answer: str) -> Choice:
-        if not answer:
-            return Choice()
-        chosen = _chosen(answer, names, lambda name, word: bool(_matched(word, name)))
-        patterns = tuple(_literal(names[n]) for n in sorted(chosen))
-        choose_databases(Choice(patterns), names)
-        return Choice(patterns)
-
-    return _until_right("Which ones? (1,3-5 or names like crm_*; Enter: all)", take)
-
-
-def _matched(pattern: str, name: str) -> bool:
-    return fits(pattern, "", name)
-
-
-def _size(size: int | None) -> str:
-    if size is None:
-        return "-"
-    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.0f} kB"
-
-
-def _literal(name: str) -> str:
-    """A pattern that matches this name alone."""
-    return re.sub(r"([*?\[])", r"[\1]", name)
-
-
-def _chosen(answer: str, items: Sequence[T], matches: Callable[[T, str], bool]) -> set[int]:
-    """The places, from 0, of what an answer names: ``1,3-5`` or patterns.
-
-    Raises:
-        ConfigError: a part of it names nothing.
-    """
-    found = set[int]()
-    for part in re.split(r"[,\s]+", answer.strip(", ")):
-        numbers = _NUMBERS.fullmatch(part)
-        if numbers:
-            first, last = int(numbers[1]), int(numbers[2] or numbers[1])
-            some = set(range(first - 1, last)) & set(range(len(items)))
-            wrong = not 1 <= first <= last <= len(items)
-        else:
-            some = {n for n, item in enumerate(items) if matches(item, part)}
-            wrong = not some
-        if wrong:
-            raise ConfigError(
-                f"{part!r} names nothing here", next_step="Numbers stand before the names"
-            )
-        found |= some
-    return found
 
 
 @dataclass(frozen=True)
@@ -229,13 +111,13 @@ class _Answers:
 
     def ask_tables(self) -> None:
         """Which tables, and in which modes."""
-        _title(3)
+        title(3)
         for one in self.found.skipped:
-            _say(f"Skipped {one.kind} {one.name}: {one.reason}", "dim")
+            say(f"Skipped {one.kind} {one.name}: {one.reason}", "dim")
         question = "Leave out (2, 4-6, log_*) or change (3=full, 3=proposed); Enter: go on"
         while True:
             self._show_tables()
-            if _until_right(question, self._take_tables):
+            if until_right(question, self._take_tables):
                 break
         self._ask_log()
 
@@ -248,7 +130,7 @@ class _Answers:
             cells = (
                 f"{number + 1}. {escape(one.database)}.{escape(one.table)}",
                 f"{one.estimated_rows:,}",
-                _size(one.bytes),
+                size_words(one.bytes),
                 escape(", ".join(one.key) or "none"),
                 "left out" if out else one.mode,
                 "" if out else escape(why),
@@ -268,7 +150,7 @@ class _Answers:
             return fits(word, one.database, one.table)
 
         words, sign, mode = answer.rpartition("=")
-        chosen = _chosen(words if sign else answer, tables, matches)
+        chosen = chosen_of(words if sign else answer, tables, matches)
         if not sign:
             self.left_out ^= chosen
             return False
@@ -295,7 +177,7 @@ class _Answers:
         try:
             refuse_unfollowed(self.found.missing)
         except ConfigError as error:
-            _say(f"{plural(log.tables, 'full copy', 'full copies')} could follow the binary log: "
+            say(f"{plural(log.tables, 'full copy', 'full copies')} could follow the binary log: "
                  f"{error}", "dim")  # fmt: skip
             return
         which = plural(log.tables, "full copy", "full copies")
@@ -304,17 +186,17 @@ class _Answers:
 
     def ask_personal(self) -> None:
         """What is to become of columns that look personal, secret or like card data."""
-        _title(4)
+        title(4)
         while True:
             questions = [q for table in self.decided()[0] for q in _questions(table)]
             if not questions:
-                _say("No column looks personal, by its name or by a sample. A miss is possible.")
+                say("No column looks personal, by its name or by a sample. A miss is possible.")
                 return
             _show_questions(questions)
             hint = (
                 f"Decide (2=mask, 3-5=drop, *.email=show; rules: {' '.join(RULES)}); Enter: go on"
             )
-            if _until_right(hint, lambda answer, q=questions: self._take_rules(answer, q)):
+            if until_right(hint, lambda answer, q=questions: self._take_rules(answer, q)):
                 return
 
     def _take_rules(self, answer: str, questions: Sequence[_Question]) -> bool:
@@ -331,10 +213,10 @@ class _Answers:
             return fits(word, one.table.table, one.column.name) or fits(word, "", one.name)
 
         made = list[tuple[str, str]]()
-        for number in sorted(_chosen(words, questions, matches)):
+        for number in sorted(chosen_of(words, questions, matches)):
             one = questions[number]
             with_rule(one.table, one.column, rule)
-            made.append((f"{_pattern_of(one.table)}.{_literal(one.column.name)}", rule))
+            made.append((f"{_pattern_of(one.table)}.{literal(one.column.name)}", rule))
         others = tuple(known for known in self.decisions.rules if known[0] not in dict(made))
         decided = replace(self.decisions, rules=(*others, *made))
         decide(self.found.tables, decided, self.found.missing)
@@ -343,19 +225,19 @@ class _Answers:
 
     def finish(self, output: Path, *, force: bool) -> tuple[Written, Path] | None:
         """Say what will be written, ask, and write it."""
-        _title(6)
+        title(6)
         tables, log = self.decided()
-        _say(f"{output}: {modes_in_words(count_modes(tables))}", "bold")
+        say(f"{output}: {modes_in_words(count_modes(tables))}", "bold")
         if late := late_deletes(count_modes(tables)):
-            _say(f"{late}.")
+            say(f"{late}.")
         for kind in warning_kinds(tables):
-            _say(f"- {kind}")
+            say(f"- {kind}")
         if log.tables and not log.written:
-            _say(f"{plural(log.tables, 'table')} could follow the binary log: docs/binlog.md")
-        _say("The same without questions:")
+            say(f"{plural(log.tables, 'table')} could follow the binary log: docs/binlog.md")
+        say("The same without questions:")
         show.console.print(escape(f"  {self._command(output, force=force)}"), soft_wrap=True)
         if not click.confirm("Write it", default=True):
-            _say("Nothing was written.")
+            say("Nothing was written.")
             return None
         return write_survey(self.kept, output, self.meant), output
 
@@ -376,7 +258,7 @@ class _Answers:
 
 
 def _pattern_of(table: SuggestedTable) -> str:
-    return f"{_literal(table.database)}.{_literal(table.table)}"
+    return f"{literal(table.database)}.{literal(table.table)}"
 
 
 def _questions(table: SuggestedTable) -> list[_Question]:
@@ -408,9 +290,9 @@ def _show_questions(questions: Sequence[_Question]) -> None:
 
 def _ask_file(output: Path, *, force: bool) -> tuple[Path, bool]:
     """Where the contract goes, and whether what is there is overwritten."""
-    _title(5)
+    title(5)
     while True:
-        output = Path(_ask(f"Write the contract to (Enter: {output})", str(output)).strip())
+        output = Path(ask(f"Write the contract to (Enter: {output})", str(output)).strip())
         try:
             refuse_taken(output, force=force)
         except ConfigError:

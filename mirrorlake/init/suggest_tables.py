@@ -133,8 +133,7 @@ def suggest_contract(
     key = table.primary_key()
     rules, warnings = _decided(table, key, samples, hashes=hashes)
     never = {s.column for s in rules if s.rule.pci}
-    if not key:
-        warnings.append(no_key(table))
+    warnings += [] if key else [no_key(table)]
     choice = _choose(table, key, never)
     rules = _fit_the_view(rules, key, hashes=hashes)
     hashed = any(rule.is_hash for rule in rules)
@@ -324,11 +323,10 @@ def _fit_the_view(
 
 def no_key(table: SourceTable) -> Warned:
     """What is to be known of a table without a unique key."""
-    compared = "rows can only be compared as a multiset"
+    why = "no unique key of NOT NULL columns"
     if table.merges:
-        kind = f"a MERGE table keeps no key unique over its tables: {compared}"
-    else:
-        kind = f"no unique key of NOT NULL columns: {compared}"
+        why = "a MERGE table keeps no key unique over its tables"
+    kind = f"{why}: rows can only be compared as a multiset"
     return Warned(kind, kind)
 
 
@@ -387,8 +385,8 @@ def _silent_changes(key: ForeignKey) -> list[Warned]:
 def _late_deletes(key: ForeignKey) -> list[Warned]:
     if key.on_delete.upper() != "CASCADE":
         return []
-    words = "deletes rows, which stay in the mirror until a reload or a check finds them"
     change = "ON DELETE CASCADE"
+    words = "deletes rows, which stay in the mirror until a reload or a check finds them"
     text = f"{change} on {_listed(key.columns)} {words}"
     return [Warned(text, f"a foreign key's {change} {words}")]
 

@@ -135,7 +135,11 @@ def test_each_thing_is_asked_and_the_same_is_written_by_options(
 
 
 @pytest.mark.parametrize(
-    "asked", [TABLES_ASKED, pytest.param(RULES_ASKED, marks=pytest.mark.full), FILE_ASKED]
+    "asked",
+    [
+        *(pytest.param(one, marks=pytest.mark.full) for one in (TABLES_ASKED, RULES_ASKED)),
+        FILE_ASKED,
+    ],
 )
 def test_ctrl_c_leaves_all_as_it_was(
     open_init: Callable[..., Terminal], tmp_path: Path, asked: str
@@ -153,6 +157,7 @@ def test_ctrl_c_leaves_all_as_it_was(
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(contract.name, "as it was")]
 
 
+@pytest.mark.full
 def test_a_file_that_is_there_is_overwritten_by_an_answer_alone(
     open_init: Callable[..., Terminal], tmp_path: Path
 ) -> None:

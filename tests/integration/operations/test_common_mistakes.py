@@ -716,6 +716,14 @@ def run(mistake: Mistake, command: CommandLine, ssh: int) -> Ran:
 
 
 SELDOM = {
+    "a mask of a number",
+    "a cursor that is never read",
+    "init with a hash of a float",
+    "keys written otherwise",
+    "a rule for no column",
+    "a source that is none",
+    "init into a folder of others",
+    "a folder as contract file",
     "wrong user",
     "init with a rule that is none",
     "an unknown rule",
@@ -725,7 +733,6 @@ SELDOM = {
     "a variable written otherwise",
     "a day that is none",
     "init of nothing",
-    "a source that is none",
 }
 """In full runs alone: others of their kind are always tried."""
 

@@ -39,17 +39,18 @@ def shell(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return tmp_path, {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
 
 
-def completed(shell: tuple[Path, dict[str, str]], *words: str) -> set[str]:
-    """What bash offers for the last of these words."""
+def completed(shell: tuple[Path, dict[str, str]], *lines: str) -> list[set[str]]:
+    """What bash offers for the last word of each line."""
     folder, environment = shell
-    listed = " ".join(f"'{word}'" for word in words)
-    script = (
-        "source <(mirrorlake completion bash)\n"
-        "complete -p mirrorlake >/dev/null || exit 9\n"
-        f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}\n"
-        "_mirrorlake_completion mirrorlake\n"
-        'printf "%s\\n" "${COMPREPLY[@]}"\n'
-    )
+    script = "source <(mirrorlake completion bash)\ncomplete -p mirrorlake >/dev/null || exit 9\n"
+    for line in lines:
+        words = line.split(" ")
+        listed = " ".join(f"'{word}'" for word in words)
+        script += (
+            f"COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; COMPREPLY=()\n"
+            "_mirrorlake_completion mirrorlake\n"
+            'echo "${COMPREPLY[@]}"\n'
+        )
     ran = subprocess.run(
         ["bash", "--norc", "-c", script],
         cwd=folder,
@@ -59,15 +60,16 @@ def completed(shell: tuple[Path, dict[str, str]], *words: str) -> set[str]:
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    return set(ran.stdout.split())
+    return [set(line.split()) for line in ran.stdout.splitlines()]
 
 
 def test_commands_options_and_tables(shell: tuple[Path, dict[str, str]]) -> None:
-    assert completed(shell, "mirrorlake", "ch") == {"check"}
-    assert completed(shell, "mirrorlake", "sync", "--j") == {"--json", "--jobs"}
-    tables = {"orders", "shop.customers", "crm.customers", "invoices"}
-    assert completed(shell, "mirrorlake", "sync", "") == tables
-    assert completed(shell, "mirrorlake", "check", "crm.") == {"crm.customers"}
+    lines = ("mirrorlake sync --j", "mirrorlake sync ", "mirrorlake check crm.")
+    assert completed(shell, *lines) == [
+        {"--json", "--jobs"},
+        {"orders", "shop.customers", "crm.customers", "invoices"},
+        {"crm.customers"},
+    ]
 
 
 @pytest.mark.full
@@ -75,7 +77,7 @@ def test_a_contract_that_is_broken_completes_nothing(
     shell: tuple[Path, dict[str, str]],
 ) -> None:
     (shell[0] / "mirrorlake.yaml").write_text("sources: [")
-    assert completed(shell, "mirrorlake", "sync", "") == set()
+    assert completed(shell, "mirrorlake sync ", "mirrorlake ch") == [set(), {"check"}]
 
 
 @pytest.mark.parametrize(

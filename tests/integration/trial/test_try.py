@@ -34,6 +34,7 @@ def servers(folder: Path) -> set[str]:
     return found
 
 
+@pytest.mark.full
 def test_a_shop_is_mirrored_changed_and_proved(base: Installed, tmp_path: Path) -> None:
     said = base.run("mirrorlake", "try", "--keep", "kept", cwd=tmp_path, TMPDIR=str(tmp_path))
     shown = [line for line in said.splitlines() if line.startswith(("$ ", "mysql> "))]
@@ -83,9 +84,13 @@ def test_nothing_is_left_of_one_that_is_ended(
         start_new_session=True,
     )
     assert process.stdout is not None
+    before = ""
     for line in process.stdout:
         if line.startswith("$ mirrorlake sync"):
             break
+        before += line
+    assert "An invented shop, on 127.0.0.1:" in before
+    assert "Wrote mirrorlake.yaml: 6 tables (1 full, 4 incremental, 1 append)" in before
     assert len(servers(tmp_path)) == 2, "the server, and what watches it"
     # As a terminal does it: to the command and to the step that it runs.
     os.killpg(process.pid, sent)
