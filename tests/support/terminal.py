@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -65,12 +66,13 @@ class Terminal:
     def interrupt(self) -> int:
         """Press Ctrl-C, as often as it takes: a key that comes just before the program waits for
         one is not seen by it. Its exit code."""
-        for _ in range(int(_SECONDS)):
-            try:
+        for _ in range(20):
+            with contextlib.suppress(OSError):  # it ended
                 os.write(self._terminal, b"\x03")
-            except OSError:
-                break
-            if not self._read(1.0) and self._ended:
+            until = time.monotonic() + 3.0
+            while not self._ended and time.monotonic() < until:
+                self._read(0.2)
+            if self._ended:
                 break
         return self.end()
 
