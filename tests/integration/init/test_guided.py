@@ -111,9 +111,9 @@ def test_each_thing_is_asked_and_the_same_is_written_by_options(
     dialogue.wait_for(RULES_ASKED)
     dialogue.answer()
     dialogue.wait_for(FILE_ASKED)
-    assert list(tmp_path.iterdir()) == [], "nothing is written before the last answer"
     dialogue.answer()
     shown = dialogue.wait_for("Write it")
+    assert list(tmp_path.iterdir()) == [], "nothing is written before the last answer"
     [command] = [line for line in shown.splitlines() if line.startswith("  mirrorlake init ")]
     dialogue.answer()
     assert dialogue.end() == 0, dialogue.said

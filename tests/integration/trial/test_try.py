@@ -43,6 +43,7 @@ def test_a_shop_is_mirrored_changed_and_proved(base: Installed, tmp_path: Path) 
     ]
     assert sum(line.startswith("mysql> ") for line in shown) == 4
     assert said.count("6 equal") == 2
+    assert "6 tables: 3 loaded, 3 unchanged" in said, "what was changed is read again, and no more"
     assert "First proof after" in said
     assert servers(tmp_path) == set()
     kept = tmp_path / "kept"
