@@ -25,6 +25,11 @@ from mirrorlake.runtime.permissions import held
 from mirrorlake.trial.shop import create_shop
 
 USER: Final = "mirror"
+_GRANTS: Final = {
+    "shop.*": "SELECT",
+    "*.*": "REPLICATION CLIENT, REPLICATION SLAVE, PROCESS",
+}
+"""The account may only read, as one of yours should."""
 CUSTOMERS: Final = 100
 CHANGES: Final = (
     "UPDATE customers SET city = 'Lisboa', modified_at = UTC_TIMESTAMP(6) WHERE id <= 20",
@@ -108,7 +113,7 @@ def run_trial(keep: Path | None, *, say: Callable[[str], None], quiet: bool) -> 
     ):
         folder = _project(keep or Path(temporary) / "project")
         password = secrets.token_urlsafe(16)
-        server.create_user(USER, password)
+        server.create_user(USER, password, _GRANTS)
         with server.admin() as connection:
             rows = create_shop(connection, customers=CUSTOMERS, zero_dates=False)
         say(f"An invented shop, on 127.0.0.1:{server.port}: {len(rows)} tables, "

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -54,6 +57,24 @@ def test_words_of_ours_are_words_that_the_code_says() -> None:
     assert len(own) > 10
     said = [str(one.get("made_of", one["says"])) for one in own]
     assert [words for words in said if words not in code] == []
+
+
+def test_every_command_that_is_advised_is_there() -> None:
+    known = dict(commands(cli))
+    text = ENGINE.joinpath("cli/explain/explanations.yaml").read_text("utf-8")
+    named = re.findall(r"`mirrorlake ([a-z]+(?: [a-z]+)?)([^`]*)`", text)
+    assert len(named) > 20
+    for words, rest in named:
+        name = next((one for one in (words, words.split()[0]) if one in known), None)
+        assert name is not None, words
+        assert set(re.findall(r"--[a-z-]+", rest)) <= known[name], (name, rest)
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
+    """Every command, and its options."""
+    yield " ".join(path), {name for one in command.params for name in one.opts}
+    for name, one in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from commands(one, (*path, name))
 
 
 @pytest.mark.parametrize(
