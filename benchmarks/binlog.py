@@ -25,9 +25,8 @@ from benchmarks.location import load_note
 from benchmarks.many import Times, timed
 from benchmarks.report import ROOT, Figures, Section, spread
 from benchmarks.source import USER, Source, started
-from mirrorlake.runtime.jars import ensure_jars
+from mirrorlake.runtime.jars import ensure_jars, spark_jars
 from mirrorlake.runtime.java import find_java
-from mirrorlake.runtime.resolver import spark_jars
 from tests.support.mysql8 import MySQL8
 
 EVENTS = 5_000_000

@@ -29,10 +29,10 @@ from pyiceberg.expressions import GreaterThanOrEqual
 from benchmarks.location import load_note
 from benchmarks.programs import running
 from benchmarks.report import ROOT, Section
-from demo.embedded import HOST, free_port
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.settings import catalog_settings
+from mirrorlake.runtime.embedded.server import HOST, free_port
 from mirrorlake.runtime.jars import ensure_jars
 from mirrorlake.runtime.java import CODE_CACHE, java_environment
 from mirrorlake.table.lake_tables import deduped_of

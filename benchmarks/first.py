@@ -21,8 +21,8 @@ from benchmarks.dlt_environment import PINS, environment
 from benchmarks.many import Times, ours, timed, write_contract
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import Source, load_lineitem, started
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.support.mysql8 import MySQL8
 
 _DLT = Path(__file__).with_name("sides") / "dlt_many.py"

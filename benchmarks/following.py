@@ -33,11 +33,11 @@ import dagster as dg
 
 from benchmarks.location import load_note, ticker
 from benchmarks.report import Figures, Section, spread
-from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger, LogProgress, Receipt, Window
 from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.binlog.positions import StreamPosition
 from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
 from mirrorlake.sources.mysql.sessions.connect import read_position, session

@@ -27,9 +27,9 @@ import dagster as dg
 
 from benchmarks.report import ROOT, Figures, Section, spread
 from dagster_mirrorlake.table import LAYERS
-from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.ledger import Ledger, Receipt, Window
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 
 TABLES = 500
 HISTORY = timedelta(days=3 * 365)

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 
 USER = "bench"
 # A table's rows fit: what is measured is reading, not the disk.

@@ -28,7 +28,6 @@ from benchmarks.daemon import arriving
 from benchmarks.location import contracts, fold_all, load_note, ticker
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import USER, Source, load_lineitem, started
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.spark.cost import counted
 from mirrorlake.merge.current_rows import read_changes
@@ -36,6 +35,7 @@ from mirrorlake.merge.statements import deduped_layer, merge_sql
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 

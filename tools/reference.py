@@ -3,6 +3,7 @@
 - docs/cli.md: commands, arguments and options as click has them, exit codes as `mirrorlake.cli`
   names them.
 - docs/reference/configuration.md: sections and fields as the pydantic models describe them.
+- docs/runbook.md and docs/reference/errors.md: what `mirrorlake explain` says.
 - docs/reference/json.md: between its marks, the fields of what ``--json`` prints, as the
   dataclasses' docstrings describe them.
 
@@ -22,13 +23,18 @@ from typing import Any
 
 import click
 
+from mirrorlake.cli.explain.explanations import exit_codes
+from tools import runbook
+
 ROOT = Path(__file__).resolve().parent.parent
 CLI = ROOT / "docs" / "cli.md"
 CONFIGURATION = ROOT / "docs" / "reference" / "configuration.md"
 JSON = ROOT / "docs" / "reference" / "json.md"
 
 GUIDES = {
+    "try": "quickstart.md",
     "init": "configuration.md#what-mirrorlake-init-proposes",
+    "explain": "runbook.md",
     "plan": "models.md#changing-a-model",
     "backfill": "models-dagster.md#backfills",
     "invalidate": "models-dagster.md#backfills",
@@ -137,14 +143,6 @@ def cli_page() -> str:
     lines += [f"| {code} | {meaning} |" for code, meaning in exit_codes().items()]
     lines += ["", "Where several tables fail, the code is the first failure's."]
     return "\n".join(lines) + "\n"
-
-
-def exit_codes() -> dict[int, str]:
-    """Exit codes and what they mean, from the words of `mirrorlake.cli`."""
-    text = " ".join((import_module("mirrorlake.cli").__doc__ or "").split())
-    listed = text.partition("Exit codes: ")[2].partition(". ")[0]
-    pairs = (part.strip().partition(" ") for part in listed.split("·"))
-    return {int(code): meaning for code, _, meaning in pairs}
 
 
 def _command(before: str, command: click.Command, name: str | None = None) -> Iterator[str]:
@@ -330,7 +328,7 @@ def _cell(words: str) -> str:
     return _paragraph(words).replace("|", "\\|")
 
 
-PAGES = {CLI: cli_page, CONFIGURATION: configuration_page, JSON: json_page}
+PAGES = {CLI: cli_page, CONFIGURATION: configuration_page, JSON: json_page, **runbook.PAGES}
 
 
 def main() -> None:

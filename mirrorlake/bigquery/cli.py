@@ -35,7 +35,7 @@ def bigquery() -> None:
 
 
 @bigquery.command()
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--no-wait", is_flag=True, help="Submit jobs and end; a later sync settles them.")
@@ -62,7 +62,7 @@ def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bo
 
 
 @bigquery.command()
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--dry-run", is_flag=True, help="Say what BigQuery would read; compare nothing.")
@@ -97,7 +97,7 @@ def check(tables: Sequence[str], config_path: Path, as_json: bool, dry_run: bool
 
 
 @bigquery.command()
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(

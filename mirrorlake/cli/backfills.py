@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Load past days of tables; compute partitions of models.")
-@click.argument("targets", nargs=-1)
+@click.argument("targets", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @work_options

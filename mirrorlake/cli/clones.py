@@ -51,7 +51,7 @@ def _with_others(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(short_help="Give a table, or a whole cut, a second name.")
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=show.table_names)
 @click.argument("name", required=False)
 @show.config_option
 @show.json_option

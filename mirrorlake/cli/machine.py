@@ -25,27 +25,33 @@ if TYPE_CHECKING:
 @show.config_option
 @show.json_option
 @click.option("--all", "everything", is_flag=True, help="Show the pieces that are fine, too.")
-def doctor(config_path: Path, as_json: bool, everything: bool) -> None:
+@click.option("--fix", "fixes", is_flag=True, help="Repair what needs no decision; touch no row.")
+def doctor(config_path: Path, as_json: bool, everything: bool, fixes: bool) -> None:
     """Look at each piece of this machine and, where there is a contract file, at the lake, the
     ledger, each source and each table's contract.
 
-    What is fine is counted, what is not is shown with what to do. Ends with 3 if a piece that
-    `sync` needs is missing or broken. Nothing is downloaded, and no file's mode is changed.
-    """
-    from mirrorlake.operations.status.doctor import diagnose_contract
-    from mirrorlake.runtime.doctor import diagnose
+    What is fine is counted, what is not is shown with what to do, and whether --fix does it. Ends
+    with 3 if a piece that `sync` needs is missing or broken. Without --fix nothing is downloaded,
+    and no file's mode is changed.
 
-    there = config_path.exists()
-    machine = diagnose(config_path if there else None)
-    contract = diagnose_contract(config_path) if there else []
+    With --fix, what needs no decision is repaired, and of everything else it is said why it was
+    left alone: modes of files that are open wider than the contract says, damaged downloads, leases
+    of runs that ended, the contract's JSON schema, Dagster's folder. Rows and contracts are never
+    touched.
+    """
+    machine, contract = _look(config_path)
     pieces = [*machine, *contract]
-    if as_json:
+    if fixes:
+        _fix(pieces, config_path, as_json=as_json)
+        machine, contract = _look(config_path)
+        pieces = [*machine, *contract]
+    elif as_json:
         show.print_json([asdict(p) for p in pieces])
     elif everything:
         _print_all(pieces)
     else:
         _print_counts("this machine", machine)
-        if there:
+        if config_path.exists():
             _print_counts(str(config_path), contract)
         else:
             words = f"There is no {config_path}: `mirrorlake init` writes a first one."
@@ -53,6 +59,32 @@ def doctor(config_path: Path, as_json: bool, everything: bool) -> None:
         _print_lacking(pieces)
     if any(p.state != "ok" and not p.optional for p in pieces):
         sys.exit(3)
+
+
+def _look(config_path: Path) -> tuple[list[Diagnosis], list[Diagnosis]]:
+    """The pieces of this machine, and those of the contract, if it is there."""
+    from mirrorlake.operations.status.doctor import diagnose_contract
+    from mirrorlake.runtime.doctor import diagnose
+
+    if not config_path.exists():
+        return diagnose(None), []
+    return diagnose(config_path), diagnose_contract(config_path)
+
+
+def _fix(pieces: Sequence[Diagnosis], config_path: Path, *, as_json: bool) -> None:
+    """Repair what can be, and say what became of each piece."""
+    from mirrorlake.operations.status.fixes import fix_all
+
+    done = fix_all(pieces, config_path)
+    if as_json:
+        show.print_json([asdict(one) for one in done])
+        return
+    for one in done:
+        word = "[green]fixed[/]" if one.fixed else "[yellow]not fixed[/]"
+        line = f"{word} {escape(one.name)}: {escape(one.words)}"
+        show.console.print(line, highlight=False, soft_wrap=True)
+    if not done:
+        show.console.print("There is nothing to fix.")
 
 
 _COLORS = {"ok": "green", "missing": "yellow", "broken": "red"}
@@ -93,6 +125,9 @@ def _print_lacking(pieces: Sequence[Diagnosis]) -> None:
     for p in [*needed, *known]:
         color = "yellow" if p.optional else "red"
         words = f"[{color}]{escape(p.name)}:[/] {escape(p.detail or p.state)}"
+        show.console.print(words, highlight=False, soft_wrap=True)
+    if fixable := [f"{p.name} ({p.fix})" for p in pieces if p.fix]:
+        words = f"`mirrorlake doctor --fix` repairs: {escape(show.first_of(fixable))}"
         show.console.print(words, highlight=False, soft_wrap=True)
     words = "Every piece, with its version and place: `mirrorlake doctor --all`"
     show.console.print(words, highlight=False, soft_wrap=True)

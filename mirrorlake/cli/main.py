@@ -22,6 +22,8 @@ from mirrorlake.cli.checking.readers import readers
 from mirrorlake.cli.checking.refold import refold, rekey
 from mirrorlake.cli.checking.repair import repair
 from mirrorlake.cli.clones import clone
+from mirrorlake.cli.completion import completion
+from mirrorlake.cli.explain.command import explain
 from mirrorlake.cli.follow import follow
 from mirrorlake.cli.lake import lake
 from mirrorlake.cli.machine import doctor, warm
@@ -86,20 +88,24 @@ def config_schema_command() -> None:
 
 
 _CORE: dict[str, tuple[click.Command, ...]] = {
-    "Start": (plan, doctor),
+    "Start": (doctor, plan, explain),
     "Every day": (sync, status, follow, gaps, backfill, hold),
     "Prove and repair": (check, repair, proof, readers, refold, recover),
     "Look": (schema, tenants),
     "Models": (invalidate,),
     "Snapshots": (clone,),
     "BigQuery": (),
-    "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm),
+    "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm, completion),
 }
 
 
-def _opens(command: click.Command) -> bool:
+_FIRST = ("try", "init")
+"""What a newcomer begins with, in this order."""
+
+
+def _opens(command: click.Command) -> int:
     """Sorts first what a newcomer begins with."""
-    return command.name != "init"
+    return _FIRST.index(command.name) if command.name in _FIRST else len(_FIRST)
 
 
 SECTIONS = {

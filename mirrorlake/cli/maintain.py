@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compact tables, expire old versions, remove orphans.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(

@@ -194,7 +194,7 @@ def _print_drift(printed: _Printed, drift: Drift | None) -> None:
 
 
 @plan.command("sync")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @_markdown_option
@@ -264,7 +264,7 @@ def _sync_rows(one: PlannedSync) -> str:
 
 
 @plan.command("backfill")
-@click.argument("targets", nargs=-1)
+@click.argument("targets", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @_markdown_option

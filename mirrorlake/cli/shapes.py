@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show the schema versions that a table had.")
-@click.argument("table")
+@click.argument("table", shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--ddl", is_flag=True, help="Print the statement of each version too.")

@@ -6,12 +6,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import click
+import yaml
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderResult
@@ -29,6 +31,39 @@ from mirrorlake.runtime.plural import plural
 # wide it is: Rich reads COLUMNS.
 console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 200)
 errors = Console(stderr=True)
+
+
+def table_names(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Tables of the contract file for a shell that completes a word: the shortest name of each that
+    is its alone, or the longer ones that begin like the word. The file is only looked at: what is
+    wrong with it is said by commands."""
+    named = context.params.get("config_path") or os.environ.get("MIRRORLAKE_CONFIG")
+    try:
+        text = Path(named or "mirrorlake.yaml").read_text("utf-8")
+        found = list(_names_in(yaml.load(text, Loader=yaml.CSafeLoader)))
+    except (OSError, ValueError, yaml.YAMLError, AttributeError, TypeError):
+        return []
+    ends = Counter(end for name in found for end in _ends(name))
+    own = [[end for end in _ends(name) if ends[end] == 1] for name in found]
+    if "." in begun:
+        return sorted(end for some in own for end in some if end.startswith(begun))
+    return sorted(some[0] for some in own if some and some[0].startswith(begun))
+
+
+def _names_in(contract: Any) -> Iterator[str]:
+    """The names of a contract's tables, in full."""
+    for source, about in (contract.get("sources") or {}).items():
+        for database, tables in (about.get("databases") or {}).items():
+            yield from (f"{source}.{database}.{t}" for t in tables.get("tables") or {})
+    for group, about in (contract.get("tenants") or {}).items():
+        yield from (f"{group}.{table}" for table in about.get("tables") or {})
+
+
+def _ends(name: str) -> list[str]:
+    """What a table may be called, the shortest first."""
+    parts = name.split(".")
+    return [".".join(parts[at:]) for at in reversed(range(len(parts)))]
+
 
 config_option = click.option(
     "--config",

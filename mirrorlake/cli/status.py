@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show each table: state, rows, age, what is proved.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Load what is new of every table, or of TABLES, and show it.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(

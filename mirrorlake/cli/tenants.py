@@ -38,7 +38,7 @@ _PARTLY = 4
 
 
 @click.command(short_help="List the tenants of tables, and what is known of each.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--failed", is_flag=True, help="Only tenants that are not mirrored as they are.")

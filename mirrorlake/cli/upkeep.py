@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List days that failed or were never loaded.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--all", "everything", is_flag=True, help="Show loaded days too.")
@@ -144,7 +144,7 @@ def _moment(text: str) -> datetime:
 
 
 @click.command(short_help="Settle what dead runs left.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(
@@ -292,7 +292,7 @@ def ledger() -> None:
 
 
 @ledger.command()
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 def rebuild(tables: Sequence[str], config_path: Path, as_json: bool) -> None:

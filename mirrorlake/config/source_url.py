@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from pydantic import SecretStr
 
@@ -34,6 +34,16 @@ class SourceUrl:
     password: SecretStr
     database: str | None
     tls: Tls
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        database = f"/{quote(self.database, safe='')}" if self.database else ""
+        where = f"mysql://{quote(self.user, safe='')}@{host}:{self.port}{database}"
+        if isinstance(self.tls, TlsConfig):
+            return f"{where}?ca={quote(self.tls.ca, safe='/')}"
+        return where if self.tls == default_tls(self.host) else f"{where}?tls={self.tls}"
 
     def source(self, name: str) -> SourceConfig:
         """The same as a source called ``name``, in UTC."""

@@ -230,7 +230,7 @@ def cuts(config_path: Path, as_json: bool, drop: str | None, held: bool) -> None
 
 @click.command(short_help="Say how the tables of a CUT are read.")
 @click.argument("name", metavar="CUT")
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 def at(name: str, table: str | None, config_path: Path, as_json: bool) -> None:

@@ -68,6 +68,20 @@ def propose(
     could = [table for table in tables if table.mode == "full" and table.logged]
     if not wanted:
         return list(tables), LogProposal(len(could), missing or ())
+    refuse_unfollowed(missing)
+    written = [
+        replace(table, mode="binlog", notes=(_REASON,), almost=None) if table in could else table
+        for table in tables
+    ]
+    return written, LogProposal(len(could), missing or (), written=True)
+
+
+def refuse_unfollowed(missing: tuple[LogRequirement, ...] | None) -> None:
+    """See that a server's log can be followed.
+
+    Raises:
+        ConfigError: it can't; with what the server lacks.
+    """
     needed = [one for one in missing or () if one.needed]
     if needed or missing is None:
         words = "; ".join(f"{one.name}: {one.problem}" for one in needed)
@@ -75,11 +89,6 @@ def propose(
             f"the server's binary log can't be followed: {words or 'it does not say why'}",
             next_step=steps_to(needed) or "Leave --mode out",
         )
-    written = [
-        replace(table, mode="binlog", notes=(_REASON,), almost=None) if table in could else table
-        for table in tables
-    ]
-    return written, LogProposal(len(could), missing, written=True)
 
 
 def proposal_lines(found: LogProposal) -> Iterator[str]:

@@ -34,7 +34,7 @@ def choose_databases(choice: Choice, databases: Sequence[str]) -> tuple[str, ...
     """
     for pattern in choice.databases:
         if not any(fnmatchcase(name, pattern) for name in databases):
-            raise _nothing("--database", pattern, "no database that this account sees", databases)
+            raise no_match("--database", pattern, "no database that this account sees", databases)
     if not choice.databases:
         return tuple(databases)
     return tuple(d for d in databases if any(fnmatchcase(d, p) for p in choice.databases))
@@ -55,9 +55,9 @@ def choose_tables(
     tables = [f"{d}.{name}" for d, name, kind in everything if kind == "table"]
     for option, patterns in (("--tables", choice.tables), ("--exclude", choice.exclude)):
         for pattern in patterns:
-            kinds = {kind for d, name, kind in everything if _fits(pattern, d, name)}
+            kinds = {kind for d, name, kind in everything if fits(pattern, d, name)}
             if not kinds:
-                raise _nothing(option, pattern, "no table", tables)
+                raise no_match(option, pattern, "no table", tables)
             if option == "--tables" and "table" not in kinds:
                 raise ConfigError(
                     f"--tables {pattern!r} matches no table: {' and '.join(sorted(kinds))} alone",
@@ -67,8 +67,8 @@ def choose_tables(
         database: {
             name: kind
             for name, kind in names.items()
-            if (not choice.tables or any(_fits(p, database, name) for p in choice.tables))
-            and not any(_fits(p, database, name) for p in choice.exclude)
+            if (not choice.tables or any(fits(p, database, name) for p in choice.tables))
+            and not any(fits(p, database, name) for p in choice.exclude)
         }
         for database, names in listed.items()
     }
@@ -79,13 +79,15 @@ def choose_tables(
     return chosen
 
 
-def _fits(pattern: str, database: str, table: str) -> bool:
+def fits(pattern: str, database: str, table: str) -> bool:
+    """Whether a pattern means a table."""
     if "." in pattern and fnmatchcase(f"{database}.{table}", pattern):
         return True
     return fnmatchcase(table, pattern)
 
 
-def _nothing(option: str, pattern: str, what: str, names: Iterable[str]) -> ConfigError:
+def no_match(option: str, pattern: str, what: str, names: Iterable[str]) -> ConfigError:
+    """The error of a pattern that matches nothing, with the names that may have been meant."""
     names = list(names)
     return ConfigError(
         f"{option} {pattern!r} matches {what}", next_step=_near(pattern, names) or _some(names)

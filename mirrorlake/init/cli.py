@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -32,8 +33,23 @@ _STATEMENTS = 5
 @click.option("--exclude", multiple=True, help="No tables like this pattern: table or db.table.")
 @click.option(
     "--mode",
-    type=click.Choice(["binlog"]),
-    help="Have full copies follow the server's binary log, where it can be followed.",
+    "modes",
+    multiple=True,
+    metavar="binlog|TABLE=MODE",
+    help="Have full copies follow the server's binary log, where it can be followed; or one table: "
+    "TABLE=binlog, TABLE=full.",
+)
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="TABLE.COLUMN=RULE",
+    help="A column's rule: mask, hash, drop, null, show, or never (not read at all).",
+)
+@click.option(
+    "--no-hash",
+    is_flag=True,
+    help="Propose drop in place of hash: clean is then a view, and needs no Spark.",
 )
 @click.option(
     "--output",
@@ -42,6 +58,7 @@ _STATEMENTS = 5
     help="The file to write.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it is there.")
+@click.option("--yes", is_flag=True, help="Ask nothing: write what is proposed.")
 @show.json_option
 def init(
     url: str | None,
@@ -49,43 +66,69 @@ def init(
     databases: Sequence[str],
     tables: Sequence[str],
     exclude: Sequence[str],
-    mode: str | None,
+    modes: Sequence[str],
+    columns: Sequence[str],
+    no_hash: bool,
     output: Path,
     force: bool,
+    yes: bool,
     as_json: bool,
     **others: Any,
 ) -> None:
     """Introspect a server, or look at the files of a landing, and write a first, commented contract
     for every table.
 
+    On a terminal it asks, a screen for each: the server, databases, tables with their modes and
+    why, personal data, the file. It ends with the command that does the same without questions.
+    Nothing is written before the last answer. With --yes, or with an option that decides, it asks
+    nothing.
+
     --database, --tables and --exclude take shell-style patterns (quote them: 'wp_*') and may be
-    given several times; one with a dot matches db.table. The password may be left out of the URL
-    and given in MIRRORLAKE_INIT_PASSWORD.
+    given several times; one with a dot matches db.table. --mode and --column take patterns, too.
+    The password may be left out of the URL and given in MIRRORLAKE_INIT_PASSWORD.
 
     The JSON schema of the file is written beside it, for editors. What can't be looked at is named
     and does not stop the rest. From a landing, what the files don't show (a type, a key) is asked
     for with --type and --key.
     """
     from mirrorlake.init.choice import Choice
+    from mirrorlake.init.decisions import read_decisions
     from mirrorlake.init.from_server import write_first_contract
 
-    if url is None or any(others.values()):
-        chosen = (*databases, *tables, *exclude, *([mode] if mode else []))
+    chosen = (*databases, *tables, *exclude, *modes, *columns)
+    if any(others.values()) or (url is None and (yes or as_json or chosen or not _is_terminal())):
         write_other(url, name, output, others, chosen=chosen, force=force, as_json=as_json)
         return
-    choice = Choice(tuple(databases), tuple(tables), tuple(exclude))
-    written = write_first_contract(
-        url, name, output, force=force, choice=choice, by_log=mode == "binlog"
-    )
+    hashes = False if no_hash else None
+    if url is None or not (yes or as_json or chosen or not _is_terminal()):
+        from mirrorlake.init.guided import guide
+
+        written = guide(url, name, output, hashes=hashes, force=force)
+        if written is None:
+            return
+        found, output = written
+    else:
+        found = write_first_contract(
+            *(url, name, output),
+            force=force,
+            choice=Choice(tuple(databases), tuple(tables), tuple(exclude)),
+            decisions=read_decisions(modes, columns),
+            hashes=hashes,
+        )
     if as_json:
-        show.print_json(asdict(written))
+        show.print_json(asdict(found))
         return
-    for line in _said(written, output):
+    for line in _said(found, output):
         # What is copied stays one line, whatever the width.
         copied = line.startswith("  ")
         wrapped = [line] if copied else wrap(line, show.console.width, subsequent_indent="  ")
         for part in wrapped:
             show.console.print(escape(part), highlight=False, soft_wrap=True)
+
+
+def _is_terminal() -> bool:
+    """Whether somebody sits there who can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _said(written: Written, output: Path) -> Iterator[str]:

@@ -1,27 +1,23 @@
-"""``mirrorlake init``: ask a server for its tables and write the first contract."""
+"""``mirrorlake init``: the first contract of a server, written whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import os
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
 
 from pydantic import SecretStr
-from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig, TlsConfig, config_schema, load_config
+from mirrorlake.config import TlsConfig, config_schema, load_config
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
-from mirrorlake.errors import ConfigError, SchemaError, SourceError
-from mirrorlake.init.by_log import LogProposal, propose, read_log
-from mirrorlake.init.choice import Choice, choose_databases, choose_tables
-from mirrorlake.init.first_day import read_first_day
-from mirrorlake.init.render import HOME, ZoneFound, password_variable, render_contract, source_name
-from mirrorlake.init.suggest_tables import SuggestedTable, Warned, suggest_contract
+from mirrorlake.errors import ConfigError
+from mirrorlake.init.by_log import LogProposal
+from mirrorlake.init.choice import Choice
+from mirrorlake.init.decisions import Decisions, decide
+from mirrorlake.init.render import HOME, password_variable, render_contract
+from mirrorlake.init.suggest_tables import SuggestedTable
 from mirrorlake.init.summary import (
     IndexWanted,
     Skipped,
@@ -32,25 +28,8 @@ from mirrorlake.init.summary import (
     tables_of_many,
     warning_kinds,
 )
-from mirrorlake.runtime.extras import is_there
-from mirrorlake.sources.mysql.binlog.requirements import LogRequirement
-from mirrorlake.sources.mysql.introspection.introspect import (
-    SourceTable,
-    check_whole,
-    read_databases,
-    read_listing,
-    read_samples,
-    read_tables,
-)
-from mirrorlake.sources.mysql.sessions.connect import rows_of, session
-from mirrorlake.sources.mysql.sessions.zones import name_of_zone, read_server_zone
-from mirrorlake.sources.mysql.tables import quote
-
-SCHEMA: Final = "mirrorlake.schema.json"
-_REASONS: Final = {
-    "view": "a view holds no rows of its own",
-    "sequence": "a sequence is a counter",
-}
+from mirrorlake.init.survey import Survey, survey_server
+from mirrorlake.operations.status.leftovers import read_schema, schema_of
 
 
 @dataclass(frozen=True)
@@ -90,14 +69,6 @@ class Written:
     log: LogProposal
 
 
-@dataclass(frozen=True)
-class _Found:
-    tables: list[SuggestedTable]
-    skipped: list[Skipped]
-    zone: ZoneFound
-    missing: tuple[LogRequirement, ...] | None
-
-
 def write_first_contract(
     url: str,
     name: str | None,
@@ -105,50 +76,67 @@ def write_first_contract(
     *,
     force: bool,
     choice: Choice | None = None,
+    decisions: Decisions | None = None,
     home: str = HOME,
-    by_log: bool = False,
+    hashes: bool | None = None,
 ) -> Written:
     """Introspect a server and write its contract to ``output``; no row's value is kept.
 
     Args:
         choice: which databases and tables; all where it is left out.
+        decisions: modes and rules that a person wants other than proposed.
         home: the folder of lake and ledger, relative to the contract's.
-        by_log: whether full copies that can follow the server's binary log are to do so.
+        hashes: whether hashes are proposed; by default where Spark is installed.
 
     Raises:
         ConfigError: the URL is wrong, a pattern matches nothing, the file is there and ``force`` is
-        not, or it can't be written.
+            not, it can't be written, or what is decided can't be.
         SourceError: the server can't be reached or refuses, or shows this account no table.
+    """
+    refuse_taken(output, force=force)
+    found = survey_server(complete_url(url), name, choice or Choice(), hashes=hashes)
+    return write_survey(found, output, decisions or Decisions(), home=home)
+
+
+def refuse_taken(output: Path, *, force: bool) -> None:
+    """See that the contract may be written.
+
+    Raises:
+        ConfigError: the file is there, and ``force`` is not.
     """
     if output.exists() and not force:
         raise ConfigError(
             f"{output} is there already",
             next_step="Give another --output, or --force to overwrite it",
         )
-    parsed = _completed(parse_source_url(url))
-    name = name or source_name(parsed)
-    found = _suggest(parsed.source(name), parsed.database, choice or Choice())
-    zone = found.zone
-    if not found.tables:
-        raise _no_table(name, parsed, found.skipped)
-    tables, proposal = propose(found.tables, found.missing, wanted=by_log)
-    variables = _variables(name, parsed, tables)
-    schema = output.with_name(SCHEMA)
-    ours = _is_ours(schema)
-    line = f"./{SCHEMA}" if ours else None
-    text = render_contract(name, parsed, tables, zone, found.skipped, line, home, proposal)
+
+
+def write_survey(found: Survey, output: Path, decisions: Decisions, *, home: str = HOME) -> Written:
+    """Write the contract of a server that was looked at, and the JSON schema beside it.
+
+    Raises:
+        ConfigError: what is decided can't be, or the file can't be written.
+    """
+    tables, proposal = decide(found.tables, decisions, found.missing)
+    variables = _variables(found.name, found.url, tables)
+    schema = schema_of(output)
+    ours = not schema.exists() or read_schema(schema) is not None
+    line = f"./{schema.name}" if ours else None
+    text = render_contract(
+        found.name, found.url, tables, found.zone, found.skipped, line, home, proposal
+    )
     _write(output, text, variables)
     if ours:
         _write_whole(schema, json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n")
     return Written(
         tables=len(tables),
-        warnings=sum(len(t.warnings) for t in tables) + (zone.name is None),
+        warnings=sum(len(t.warnings) for t in tables) + (found.zone.name is None),
         variables=variables,
-        time_zone=zone.name,
-        zone_words=zone.words,
+        time_zone=found.zone.name,
+        zone_words=found.zone.words,
         modes=count_modes(tables),
         warning_kinds=warning_kinds(tables),
-        skipped=tuple(found.skipped),
+        skipped=found.skipped,
         indexes=indexes_wanted(tables),
         nullable=nullable_times(tables),
         schema=str(schema) if ours else None,
@@ -157,29 +145,13 @@ def write_first_contract(
     )
 
 
-def _no_table(name: str, parsed: SourceUrl, skipped: Sequence[Skipped]) -> SourceError:
-    where = f"database {parsed.database}" if parsed.database else "any database"
-    others = f" ({skipped[0].name}: {skipped[0].reason})" if skipped else ""
-    return SourceError(
-        f"{parsed.user} sees no table of {where} on {parsed.host}:{parsed.port}{others}",
-        source=name,
-        next_step="Check its name, and GRANT SELECT on it to this account",
-    )
+def complete_url(text: str) -> SourceUrl:
+    """A server's URL with the password of the environment, and with its CA file's whole path.
 
-
-def _is_ours(schema: Path) -> bool:
-    """Whether this file may be written: it is not there, or is the JSON schema of some version."""
-    try:
-        there = json.loads(schema.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return isinstance(there, dict) and {"title": "mirrorlake.yaml"}.items() <= there.items()
-
-
-def _completed(url: SourceUrl) -> SourceUrl:
-    """The URL with the password of the environment, and with its CA file's whole path."""
+    Raises:
+        ConfigError: it is wrong.
+    """
+    url = parse_source_url(text)
     secret = os.environ.get("MIRRORLAKE_INIT_PASSWORD", "")
     if secret:
         url = replace(url, password=SecretStr(secret))
@@ -192,108 +164,6 @@ def _variables(name: str, url: SourceUrl, tables: list[SuggestedTable]) -> tuple
     hashed = any(rule.is_hash for table in tables for rule in table.rules)
     password = [password_variable(name)] if url.password.get_secret_value() else []
     return (*password, *(["MIRRORLAKE_HASH_KEY"] if hashed else []))
-
-
-def _suggest(source: SourceConfig, database: str | None, choice: Choice) -> _Found:
-    with ExitStack() as sessions:
-        connection = sessions.enter_context(session(source))
-        seen = (database,) if database else read_databases(connection)
-        chosen = choose_databases(choice, seen)
-        listed = choose_tables(choice, {d: read_listing(connection, d) for d in chosen})
-        server = read_server_zone(connection, source)
-        skipped, missing = list(_others(listed)), read_log(connection)
-        tables: list[SuggestedTable] = []
-        for of_database, names in listed.items():
-            wanted = [name for name, kind in names.items() if kind == "table"]
-            for found in _read_each(connection, of_database, wanted):
-                one = _suggest_table(connection, found)
-                if isinstance(one, Skipped) and not _answers(connection):
-                    # With the server gone this ends it; else the table is looked at once more.
-                    connection = sessions.enter_context(session(source))
-                    one = _suggest_table(connection, found)
-                if isinstance(one, SuggestedTable):
-                    tables.append(one)
-                else:
-                    skipped.append(one)
-    return _Found(tables, skipped, ZoneFound(name_of_zone(server), server.words), missing)
-
-
-def _read_each(
-    connection: Connection[Any], database: str, names: Sequence[str]
-) -> Iterable[SourceTable | Skipped]:
-    """The tables of a database; where they can't be read together, each by itself."""
-    if not names:
-        return ()
-    try:
-        whole = read_tables(connection, database, foreign_keys=True)
-    except SourceError:
-        if not _answers(connection):
-            raise
-        return [_read_one(connection, database, name) for name in names]
-    return [table for table in whole if table.name in names]
-
-
-def _read_one(connection: Connection[Any], database: str, name: str) -> SourceTable | Skipped:
-    try:
-        # The server may take names for one that differ in case.
-        found = read_tables(connection, database, name, foreign_keys=True)
-        return next(table for table in found if table.name == name)
-    except (SourceError, StopIteration) as error:
-        if not _answers(connection):
-            raise
-        reason = error.message if isinstance(error, SourceError) else "it is gone"
-        return Skipped(f"{database}.{name}", "table", f"can't be read: {reason}")
-
-
-def _answers(connection: Connection[Any]) -> bool:
-    """Whether a session is there still: one that was ended may look open."""
-    try:
-        return bool(rows_of(connection, "SELECT 1"))
-    except SourceError:
-        return False
-
-
-def _others(listed: dict[str, dict[str, str]]) -> Iterable[Skipped]:
-    for database, names in listed.items():
-        for name, kind in names.items():
-            if kind != "table":
-                yield Skipped(f"{database}.{name}", kind, _REASONS.get(kind, "no table of rows"))
-
-
-def _suggest_table(
-    connection: Connection[Any], table: SourceTable | Skipped
-) -> SuggestedTable | Skipped:
-    """A contract for one table; a table that can't be read at all stops no other."""
-    if isinstance(table, Skipped):
-        return table
-    name = f"{table.database}.{table.name}"
-    if not table.columns:
-        # A server lists it so where its files are damaged.
-        return Skipped(name, "table", "the server shows no column of it")
-    try:
-        # An account may see a table that it may write and not read.
-        whole = f"{quote(table.database)}.{quote(table.name)}"
-        rows_of(connection, f"SELECT 1 FROM {whole} LIMIT 0")  # noqa: S608
-        samples = read_samples(connection, table)
-        suggested = suggest_contract(table, samples, hashes=is_there("pyspark"))
-        first = read_first_day(connection, table, suggested)
-        warnings = (*suggested.warnings, *_hidden(connection, table))
-        return replace(suggested, warnings=warnings, partitions_from=first)
-    except SourceError as error:
-        return Skipped(name, "table", f"can't be read: {error.message}")
-    except Exception as error:  # noqa: BLE001 – a table that we can't look at stops no other
-        # Its words may hold a value.
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        failed = f"{type(error).__name__} in {Path(where.filename).name}, line {where.lineno}"
-        return Skipped(name, "table", f"looking at it failed: {failed}; please report it")
-
-
-def _hidden(connection: Connection[Any], table: SourceTable) -> Iterator[Warned]:
-    try:
-        check_whole(connection, table)
-    except SchemaError:
-        kind = "this account may not read every column: the table will be refused"
-        yield Warned(kind, kind)
 
 
 def _write(output: Path, text: str, variables: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Final
 
@@ -47,10 +47,10 @@ _STATE: Final = re.compile(
     r"(?:.*_)?(?:status|state|is_.*|has_.*|processed|done|deleted|active|enabled|attempts?|retries"
     r"|locked|finished|ended|closed|resolved|read|seen|sent)(?:_(?:at|on|by|count|time|date))?"
 )
-_DECIDE: Final = (
+DECIDE: Final = (
     "a column may be personal or card data, by too little to act on, and is shown until you decide"
 )
-_DECIDE_KEY: Final = (
+DECIDE_KEY: Final = (
     "a key column looks personal or secret, or like card data: raw and deduped hold it as it is"
 )
 
@@ -90,6 +90,7 @@ class SuggestedTable:
 
     ``notes`` explain the choices: single lines without any value of the table. ``logged``: all that
     changes its rows is in the server's binary log, if the server keeps one that can be followed.
+    ``bytes``: by the server's estimate. ``source``: as it was introspected.
     """
 
     database: str
@@ -106,6 +107,8 @@ class SuggestedTable:
     almost: Almost | None = None
     partitions_from: date | None = None
     logged: bool = False
+    bytes: int | None = None
+    source: SourceTable | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,7 @@ def suggest_contract(
     key = table.primary_key()
     rules, warnings = _decided(table, key, samples, hashes=hashes)
     never = {s.column for s in rules if s.rule.pci}
-    if not key:
-        warnings.append(_no_key(table))
+    warnings += [] if key else [no_key(table)]
     choice = _choose(table, key, never)
     rules = _fit_the_view(rules, key, hashes=hashes)
     hashed = any(rule.is_hash for rule in rules)
@@ -146,10 +148,11 @@ def suggest_contract(
         clean="table" if hashed else None,
         rules=tuple(rules),
         notes=(choice.reason,),
-        warnings=(*warnings, *_table_warnings(table, choice, never)),
+        warnings=(*warnings, *table_warnings(table, choice.mode, never)),
         estimated_rows=table.estimated_rows,
         almost=choice.almost,
         logged=_is_logged(table, never),
+        source=table,
     )
 
 
@@ -276,7 +279,7 @@ def _decided(
                 f"{about}; it is read and shown until you write {{{rule}}} for it under columns, or"
                 " {pii: show}"
             )
-            questions.append(Warned(text, _DECIDE, one.column))
+            questions.append(Warned(text, DECIDE, one.column))
         elif one.column in key and not one.is_hash:
             safe = _safe_in_key(column, hashes=hashes)
             shows = "its hash" if safe.pii == "hash" else "nothing of it"
@@ -285,7 +288,7 @@ def _decided(
                 text += "; if it must never be read, write {pci: never}, key: [] and mode: full"
             else:
                 text += "; if it may be seen, write {pii: show}"
-            questions.append(Warned(text, _DECIDE_KEY, one.column))
+            questions.append(Warned(text, DECIDE_KEY, one.column))
             decided.append(replace(one, rule=safe))
         else:
             decided.append(one)
@@ -318,23 +321,24 @@ def _fit_the_view(
     ]
 
 
-def _no_key(table: SourceTable) -> Warned:
-    compared = "rows can only be compared as a multiset"
+def no_key(table: SourceTable) -> Warned:
+    """What is to be known of a table without a unique key."""
+    why = "no unique key of NOT NULL columns"
     if table.merges:
-        kind = f"a MERGE table keeps no key unique over its tables: {compared}"
-    else:
-        kind = f"no unique key of NOT NULL columns: {compared}"
+        why = "a MERGE table keeps no key unique over its tables"
+    kind = f"{why}: rows can only be compared as a multiset"
     return Warned(kind, kind)
 
 
-def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> list[Warned]:
+def table_warnings(table: SourceTable, mode: Mode, never: set[str]) -> list[Warned]:
+    """What may make its mirror differ, or its loads fail, in that mode."""
     found: list[Warned] = []
     if table.engine.lower() != "innodb":
         kind = f"engine {table.engine or 'unknown'} has no snapshot: rows may change during a read"
         found.append(Warned(kind, kind))
-    if choice.mode != "full":
+    if mode != "full":
         found += [warned for key in table.foreign_keys for warned in _late_deletes(key)]
-    if choice.mode == "incremental":
+    if mode == "incremental":
         found += [warned for key in table.foreign_keys for warned in _silent_changes(key)]
         if table.unseen_rules:
             kind = (
@@ -343,7 +347,7 @@ def _table_warnings(table: SourceTable, choice: _Choice, never: set[str]) -> lis
                 "the whole table"
             )
             found.append(Warned(kind, kind))
-    if choice.mode == "append":
+    if mode == "append":
         kind = "append never sees an update: check that rows never change once written"
         found.append(Warned(kind, kind))
     for problem in name_problems(c.name for c in table.columns if c.name not in never):
@@ -381,8 +385,8 @@ def _silent_changes(key: ForeignKey) -> list[Warned]:
 def _late_deletes(key: ForeignKey) -> list[Warned]:
     if key.on_delete.upper() != "CASCADE":
         return []
-    words = "deletes rows, which stay in the mirror until a reload or a check finds them"
     change = "ON DELETE CASCADE"
+    words = "deletes rows, which stay in the mirror until a reload or a check finds them"
     text = f"{change} on {_listed(key.columns)} {words}"
     return [Warned(text, f"a foreign key's {change} {words}")]
 

@@ -102,7 +102,7 @@ class _Printed:
 
 
 @click.command(short_help="Take in the snapshots that have landed.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--all", "whole", is_flag=True, help="Look into the folders of all days.")
@@ -304,7 +304,7 @@ def _print_json(printed: _Printed) -> None:
 
 
 @click.command(short_help="Write a table as MySQL has it now into a landing.")
-@click.argument("table")
+@click.argument("table", shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--to", required=True, help="The landing: a folder, gs://… or s3://….")

@@ -13,7 +13,7 @@ from mirrorlake.errors import ConfigError
 
 
 @click.command(short_help="List the versions of a landed table, or choose another.")
-@click.argument("table")
+@click.argument("table", shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(

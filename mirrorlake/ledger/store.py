@@ -138,3 +138,12 @@ class Ledger(
     def is_held(self, table: str) -> bool:
         """Whether a run that may still live holds the table."""
         return self._leases.is_held(table)
+
+    def abandoned_leases(self) -> list[str]:
+        """The tables whose lease was left by a run that ended."""
+        return self._leases.abandoned()
+
+    def release_abandoned(self, table: str) -> bool:
+        """Take away the lease of a run that ended; false where a run that may live has the
+        table."""
+        return self._leases.release_abandoned(table)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Publish changes of tables as JSON outside the lake.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--dry-run", is_flag=True, help="Say what is due; publish nothing.")

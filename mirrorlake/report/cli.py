@@ -18,7 +18,7 @@ from mirrorlake.report import MOST_DAYS
 
 
 @click.command(short_help="Write one page about every table, day by day.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option(

@@ -1,7 +1,7 @@
 """What this machine has of the pieces that Mirrorlake needs: ``mirrorlake doctor``.
 
-Looks and never repairs: nothing is downloaded, created, or started for longer than it takes to ask
-for a version.
+Looks and repairs nothing, which `mirrorlake.operations.status.fixes` does: nothing is downloaded,
+created, or started for longer than it takes to ask for a version.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mirrorlake.errors import MachineError
 from mirrorlake.runtime.archive import archive_of
 from mirrorlake.runtime.cache import cache_path
 from mirrorlake.runtime.extras import install_command, is_clone, is_there
-from mirrorlake.runtime.jars import Jar, flaw, read_pins
+from mirrorlake.runtime.jars import Jar, flaw, read_pins, spark_jars
 from mirrorlake.runtime.java import find_java, look_for_java
-from mirrorlake.runtime.resolver import spark_jars
 
 PieceState = Literal["ok", "missing", "broken"]
+BRING_AGAIN = "download it again"
 
 # A small lake, its temporary files and one Spark job's spills.
 ENOUGH_BYTES = 2 * 1024**3
@@ -60,6 +60,7 @@ class Diagnosis:
         detail: what is wrong and what to do.
         optional: whether ``sync`` works without it.
         automatic: whether it is brought, or made, when something needs it.
+        fix: what `doctor --fix` does about it; ``""`` where only a person can.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Diagnosis:
     detail: str
     optional: bool = False
     automatic: bool = False
+    fix: str = ""
 
 
 def diagnose(config: Path | None = None) -> list[Diagnosis]:
@@ -176,7 +178,7 @@ def _look_at_jar(jar: Jar) -> Diagnosis:
         return Diagnosis(name, version, "broken", str(path), str(error.strerror), optional)
     if wrong:
         detail = f"{wrong}; it is brought again when it is next needed"
-        return Diagnosis(name, version, "broken", str(path), detail, optional)
+        return Diagnosis(name, version, "broken", str(path), detail, optional, fix=BRING_AGAIN)
     return Diagnosis(name, version, "ok", str(path), use.strip(" ()"), optional)
 
 

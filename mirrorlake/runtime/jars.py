@@ -1,25 +1,27 @@
 """The jars that Spark and the demo need: pinned, brought once, verified at each use.
 
-The pins are in ``jars.lock.json`` (coordinates, size, SHA-256). Spark's own resolver brings a
-missing jar from Maven Central (or the mirror in ``DEFAULT_ARTIFACT_REPOSITORY``); after that the
-cache folder is enough and no network is used. Verifying costs 0.06 s for Spark's 62 MB.
+The pins are in ``jars.lock.json`` (coordinates, size, SHA-256). A missing jar comes from Maven
+Central (or the mirror in ``DEFAULT_ARTIFACT_REPOSITORY``); after that the cache folder is enough
+and no network is used. Verifying costs 0.06 s for Spark's 62 MB.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.cache import cache_folder, cache_lock, cache_path, unwritable
-from mirrorlake.runtime.resolver import resolve_jar
+from mirrorlake.runtime.downloads import download_jar
+from mirrorlake.runtime.extras import lacking
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,11 @@ class Jar:
         """The file's name at its publisher, ``artifact-version.jar``."""
         _, artifact, version = self.coordinates.split(":")
         return f"{artifact}-{version}.jar"
+
+    @property
+    def version(self) -> str:
+        """Its version, as its publisher counts."""
+        return self.coordinates.rsplit(":", 1)[1]
 
     @property
     def path(self) -> Path:
@@ -89,19 +96,24 @@ def flaw(path: Path, jar: Jar) -> str:
     return "" if digest == jar.sha256 else f"SHA-256 {digest} where {jar.sha256} is pinned"
 
 
-def ensure_jars(groups: Iterable[str]) -> list[Path]:
+def ensure_jars(
+    groups: Iterable[str], on_bytes: Callable[[Jar, int], None] | None = None
+) -> list[Path]:
     """Return local, verified paths of the jars of these groups, in the pins' order.
 
     A file in the cache folder that is not what was pinned is named in the log, removed and brought
     again, once. Safe to call from several processes.
 
+    Args:
+        on_bytes: called with a jar that is downloaded, and how many of its bytes have arrived.
+
     Raises:
         MachineError: a jar can't be brought, or what was brought is not what was pinned.
     """
-    return [_ensure_jar(jar) for jar in pinned(groups)]
+    return [_ensure_jar(jar, on_bytes) for jar in pinned(groups)]
 
 
-def _ensure_jar(jar: Jar) -> Path:
+def _ensure_jar(jar: Jar, on_bytes: Callable[[Jar, int], None] | None) -> Path:
     """Return the verified path of one jar, bringing it if it is missing or broken."""
     try:
         if jar.path.exists() and not flaw(jar.path, jar):
@@ -113,18 +125,19 @@ def _ensure_jar(jar: Jar) -> Path:
                     return jar.path
                 logger.warning("removing a broken jar, %s: %s", jar.path, wrong)
                 jar.path.unlink()
-            _bring_jar(jar)
+            _bring_jar(jar, on_bytes)
     except OSError as error:
         raise unwritable(Path(error.filename or jar.path), error) from error
     return jar.path
 
 
-def _bring_jar(jar: Jar) -> None:
+def _bring_jar(jar: Jar, on_bytes: Callable[[Jar, int], None] | None) -> None:
     """Download one jar into a folder of its own, verify it, and only then give it its name."""
     logger.info("bringing %s (%.0f MB)", jar.coordinates, jar.size / 1e6)
-    folder = Path(tempfile.mkdtemp(dir=cache_folder("tmp"), prefix="ivy-"))
+    folder = Path(tempfile.mkdtemp(dir=cache_folder("tmp"), prefix="jar-"))
     try:
-        brought = resolve_jar(jar.coordinates, folder)
+        report = None if on_bytes is None else functools.partial(on_bytes, jar)
+        brought = download_jar(jar.coordinates, folder, report)
         if wrong := flaw(brought, jar):
             raise MachineError(
                 f"The jar {jar.coordinates} that was downloaded is not the pinned one: {wrong}; "
@@ -138,3 +151,16 @@ def _bring_jar(jar: Jar) -> None:
         brought.replace(jar.path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def spark_jars() -> Path:
+    """Return the folder of Spark's own jars, in the PySpark of this environment.
+
+    Raises:
+        MachineError: PySpark is not installed, or not whole.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
+    if folder is None or not folder.is_dir():
+        raise lacking("Spark", "a whole pyspark", "spark")
+    return folder

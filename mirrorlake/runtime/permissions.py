@@ -166,3 +166,20 @@ def _walk(path: Path, unseen: list[Path]) -> Iterator[tuple[Path, int]]:
         return
     for one in inside:
         yield from _walk(one, unseen)
+
+
+def narrow(paths: Iterable[Path], permissions: Permissions) -> int:
+    """Take away from paths, and all below them, what is open wider; of how many it was.
+
+    Raises:
+        OSError: one belongs to somebody else.
+    """
+    changed = 0
+    for path in find_wider(paths, permissions).wider:
+        try:
+            mode = stat.S_IMODE(path.lstat().st_mode)
+            path.chmod(mode & ~UMASKS[permissions])
+        except FileNotFoundError:
+            continue  # files come and go while a lake is in use
+        changed += 1
+    return changed

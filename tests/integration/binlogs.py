@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.destinations.iceberg.tables.schemas import raw_schema
 from mirrorlake.load.chunks.select_rows import SELECT
 from mirrorlake.load.chunks.statements import ChunkPlan
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.events.rows import RowChange

@@ -21,12 +21,12 @@ import pymysql
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.refused_by_versions import refused_by_5_7, refused_by_9
 from tests.soak.runs import Runner

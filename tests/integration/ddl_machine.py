@@ -25,11 +25,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from demo.mariadb import MariaDB
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.ddl_cases import ADDED, PLACES, TEXTS, literal, retypes
 from tests.integration.ddl_mirror import Mirror

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.views import read_view
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
 from mirrorlake.workspace import Workspace
 from tests.integration import ddl_model

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.checking.check_layers import prove_clean_layer, prove_raw_layer
@@ -21,6 +20,7 @@ from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
 

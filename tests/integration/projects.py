@@ -15,7 +15,6 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
@@ -25,6 +24,7 @@ from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.spark.settings import catalog_settings
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.failpoints import OF_TENANTS
 from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.results import TenantsSynced
 from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place
 from tests.integration.ddl_cases import ADDED, PLACES, literal, retypes
 from tests.integration.ddl_model import Cell, Reading, cell_in, cells_of, read, united

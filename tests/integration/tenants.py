@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import Config, TenantTable, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants.sync import sync_tenants
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.support.postgres import PASSWORD as POSTGRES_PASSWORD

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.contracts import PASSWORD, USER, write_contracts
 from tests.location.kept_process import KEPT
 from tests.support.dagster_storage import read_scripts_once

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.conftest import Location
 

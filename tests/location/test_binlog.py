@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.detect import find_moved
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.conftest import Location

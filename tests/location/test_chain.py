@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 import pytest
 
 from demo import nyc
-from demo.mariadb import MariaDB
 from demo.oracle import compare_rows, compare_table
 from demo.oracle_text import SourceColumn, SourceRows, read_source
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.proof.comparing.counts import count_rows
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.schema.own_columns import DAY, SEQ
 from mirrorlake.table.lake_tables import deduped_of, raw_tables
 from mirrorlake.workspace import Workspace

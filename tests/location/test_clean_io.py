@@ -22,12 +22,12 @@ from assets.reports import flights_per_airport
 from dagster_mirrorlake import MirrorlakeTranslator, build_definitions, clean_input, clean_of
 from dagster_mirrorlake.resources.contracts import read_config
 from dagster_mirrorlake.table import MirroredTable
-from demo.mariadb import MariaDB
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.table.lake_tables import clean_of as clean_table
 from mirrorlake.workspace import Workspace

@@ -13,10 +13,10 @@ import dagster as dg
 import pytest
 
 from dagster_mirrorlake.location import load_definitions
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.lake_tables import raw_tables
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from dagster_mirrorlake import build_definitions
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 from tests.location.partitions_tick import tick_partitions
 

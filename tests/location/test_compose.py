@@ -22,8 +22,8 @@ import psycopg
 import pytest
 import yaml
 
-from demo.embedded import free_port
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import free_port
 from tests.location.contracts import PASSWORD, USER
 from tests.support.postgres import Postgres, running_postgres
 

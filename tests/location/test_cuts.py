@@ -19,10 +19,10 @@ from dagster_mirrorlake.cuts.checks import equal_verdict, keys_verdict
 from dagster_mirrorlake.cuts.reports import build_reporters
 from dagster_mirrorlake.cuts.schedule import cron_of
 from dagster_mirrorlake.location import load_definitions
-from demo.mariadb import MariaDB
 from mirrorlake.cuts.ledger import Cut, CutKey, CutKeys, Cuts, CutTable
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.conftest import Location
 from tests.location.partitions_tick import tick_partitions

@@ -14,7 +14,7 @@ import pytest
 
 from dagster_mirrorlake.checks import run_checks, verdicts
 from dagster_mirrorlake.location import load_definitions
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import ROOT, Location
 from tools.dagster_checks import FAILED, NOT_RUN, PASSED, WARNED, is_green, outcomes
 

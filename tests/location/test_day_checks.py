@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 
 TODAY = datetime.now(UTC).date()

@@ -10,16 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from demo.__main__ import demo
+from demo.contract import demo_contract
 from demo.damage import TABLE, damage_table
-from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.run import MARKER, USER
-from demo.shop import demo_contract
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.proof.comparing.evidence import prove_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 
 PASSWORD = "the demo's"

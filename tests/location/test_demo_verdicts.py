@@ -18,13 +18,14 @@ from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.requests import RANGE_END, RANGE_START, open_copies
 from dagster_mirrorlake.table import LAYERS, MirroredTable, mirrored_tables
 from demo.computed import put_models
-from demo.mariadb import MariaDB
+from demo.contract import demo_contract
 from demo.nyc import load_nyc
 from demo.run import USER
-from demo.shop import create_shop, demo_contract
 from mirrorlake.config import Config, load_config
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.trial.shop import create_shop
 from mirrorlake.workspace import Workspace
 from tests.location.partitions_tick import tick_partitions
 

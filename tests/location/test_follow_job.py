@@ -11,10 +11,10 @@ import pytest
 
 from dagster_mirrorlake.checks.log_lag import lag_verdict
 from dagster_mirrorlake.location import load_definitions
-from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.following.lag import LogLag
 from mirrorlake.operations.following.log_owner import follower_lease
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 
 LOG = dg.AssetKey(["log", "s"])

@@ -16,10 +16,10 @@ from dagster_mirrorlake.checks.structure_verdicts import gaps_verdict
 from dagster_mirrorlake.checks.verdicts import Look
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
-from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.test_sensors import Ticks

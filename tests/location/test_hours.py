@@ -14,7 +14,7 @@ import pytest
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.requests import request_chains
 from dagster_mirrorlake.table import LAYERS, MirroredTable
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 from tests.location.test_partitions import Daemon
 

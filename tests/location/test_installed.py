@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.contracts import PASSWORD, SMALL, USER, write_contracts
 from tests.support.installed import Installed, install_wheel
 

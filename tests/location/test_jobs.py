@@ -22,9 +22,9 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster_mirrorlake.checks.repair_links import repair_links
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import MirroredTable
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.lake_tables import deduped_of
 from tests.location.conftest import ROOT, Location
 

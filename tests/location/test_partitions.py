@@ -16,7 +16,6 @@ from dagster_mirrorlake.checks.exact import exact_verdict, report_verdict
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors import partitions
 from dagster_mirrorlake.table import LAYERS, MirroredTable
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.fold import fold_table
@@ -25,6 +24,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.evidence import prove_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.proof.ranges.ranges import Range
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location

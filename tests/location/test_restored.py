@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from dagster_mirrorlake.table import LAYERS
-from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 from tests.location.test_partitions import Daemon, lake_rows
 from tests.support.postgres import PASSWORD, USER, Postgres, running_postgres

@@ -20,7 +20,6 @@ from dagster._core.execution.plan.objects import StepFailureData, StepSuccessDat
 
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.sensors.moved import interval_of
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
@@ -29,6 +28,7 @@ from mirrorlake.operations.days.unfolded import FoldCursor
 from mirrorlake.operations.loading.detect import Mark
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.other_writers.moved_lake import HeadsInTurn
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.partitions_tick import events_since, newest_event

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from dagster_mirrorlake.location import load_definitions
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 
 TODAY = str(datetime.now(UTC).date())

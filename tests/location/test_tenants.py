@@ -21,7 +21,6 @@ from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.checks.tenants import exact_verdict_of
 from dagster_mirrorlake.tenants import MirroredTenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator, TenantLayerData
-from demo.mariadb import MariaDB
 from mirrorlake.config import Config, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
@@ -31,6 +30,7 @@ from mirrorlake.operations.tenants.drift import look_for_drift
 from mirrorlake.operations.tenants.looks import MassDrop, TenantLook, record_look
 from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.operations.tenants.verdicts import CleanChecked, TenantsChecked, TenantVerdict
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.schema.versions import schema_version
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace

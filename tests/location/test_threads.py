@@ -21,8 +21,8 @@ import pytest
 from dagster_mirrorlake.executor import threads_executor
 from dagster_mirrorlake.step_tags import THREAD_TAG
 from dagster_mirrorlake.table import MirroredTable
-from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import ROOT, Location
 
 QUICK = [f"quick{n}" for n in range(4)]

@@ -12,9 +12,9 @@ import pytest
 
 from dagster_mirrorlake import LayerData, MirrorlakeTranslator, build_definitions
 from dagster_mirrorlake.table import mirrored_tables
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location.conftest import Location
 from tests.location.contracts import SMALL
 

@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from tests.location.conftest import Location
 from tests.location.test_partitions import Daemon

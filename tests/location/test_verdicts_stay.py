@@ -16,9 +16,9 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster_mirrorlake.checks import build_checks
 from dagster_mirrorlake.location import load_definitions
 from dagster_mirrorlake.table import LAYERS, MirroredTable
-from demo.mariadb import MariaDB
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.conftest import Location
 from tests.location.partitions_tick import tick_partitions

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.cursors import cursor_text, read_cursor
 from mirrorlake.operations.loading.detect import Mark, find_moved, run_key
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.sessions.connect import session
 from tests.location.conftest import Location
 

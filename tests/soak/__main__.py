@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.integration.contract_files import write_contract
 from tests.soak import report

@@ -25,12 +25,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.counts import count_rows
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.integration.contract_files import write_contract

@@ -21,10 +21,10 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.contract_files import write_contract
 from tests.soak import judge, moves
 from tests.soak.judge import Findings

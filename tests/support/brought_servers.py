@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from demo.server_files import ServerFiles
+from mirrorlake.runtime.embedded.files import ServerFiles
 
 MYSQL = "MIRRORLAKE_TEST_MYSQL"
 MARIADB = "MIRRORLAKE_TEST_MARIADB"

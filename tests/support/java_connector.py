@@ -15,7 +15,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # pyright: ignore[reportMissingTypeStubs]
 
 from mirrorlake.runtime.jars import ensure_jars
-from mirrorlake.runtime.resolver import bare_gateway
+from tests.support.bare_jvm import bare_gateway
 
 _PACKAGE = "com.github.shyiko.mysql.binlog"
 _WRITES = ("WRITE_ROWS", "EXT_WRITE_ROWS")

@@ -7,7 +7,7 @@ a real MySQL, whose optimiser, charsets, JSON, GIS and authentication are not Ma
 
 from __future__ import annotations
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.support.mysql8_files import TITLE, template_data, unpack_server
 
 

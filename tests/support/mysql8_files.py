@@ -10,15 +10,15 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-from demo.server_files import (
+from mirrorlake.errors import MachineError
+from mirrorlake.runtime.cache import cache_folder
+from mirrorlake.runtime.embedded.files import (
     ServerFiles,
     copy_data,
     make_once,
     not_unpacked,
     run_initialiser,
 )
-from mirrorlake.errors import MachineError
-from mirrorlake.runtime.cache import cache_folder
 from mirrorlake.runtime.jars import ensure_jars, pinned
 from tests.support.brought_servers import MYSQL, brought_files, version_of
 from tests.support.stub_library import stub_library

@@ -25,9 +25,9 @@ from urllib.parse import quote
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from demo import watch_server
-from demo.embedded import HOST, free_port
 from mirrorlake.runtime.cache import cache_folder, cache_lock
+from mirrorlake.runtime.embedded import watch
+from mirrorlake.runtime.embedded.server import HOST, free_port
 from mirrorlake.runtime.jars import ensure_jars, pinned
 
 USER = "mirror"
@@ -195,7 +195,7 @@ def _start(home: Path, data: Path, port: int, runtime: Path) -> tuple[subprocess
     server = [*_become(), str(home / "bin" / "postgres"), "-D", str(data), *words]
     with (runtime / "log").open("ab") as log:
         watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", watch_server.__file__, str(runtime), *server],
+            [sys.executable, "-I", "-S", watch.__file__, str(runtime), *server],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

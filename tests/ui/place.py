@@ -21,10 +21,10 @@ import requests
 import yaml
 
 from benchmarks.programs import running
-from demo.embedded import HOST
-from demo.mariadb import MariaDB
 from demo.nyc import NYC_TABLES, read_nyc
-from demo.shop import create_shop
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import HOST
+from mirrorlake.trial.shop import create_shop
 from tests.location.kept_process import KEPT
 from tests.support.command import COMMAND
 

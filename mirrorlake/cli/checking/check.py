@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare with MySQL, field by field, and keep the proof.")
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--full", is_flag=True, help="Check the whole table. The default.")

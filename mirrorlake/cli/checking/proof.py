@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show what was proved of a table, and when.")
-@click.argument("table")
+@click.argument("table", shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--all", "everything", is_flag=True, help="Show what newer checks cover, too.")

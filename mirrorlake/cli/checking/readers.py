@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Compare what PyIceberg, DuckDB, Spark and Trino read.")
-@click.argument("table")
+@click.argument("table", shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 def readers(table: str, config_path: Path, as_json: bool) -> None:

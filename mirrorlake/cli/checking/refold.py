@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Make deduped and clean again from raw.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--damaged", is_flag=True, help="Only tables of which a file can't be read.")
@@ -62,7 +62,7 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
 
 
 @click.command(short_help="Hash clean tables again after the hash key changed.")
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:

@@ -38,7 +38,7 @@ _SHOWN = 20
 
 
 @click.command(short_help="Read again exactly what differs, and prove it again.")
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
 @click.option("--full", is_flag=True, help="Repair the whole table. The default.")

@@ -160,6 +160,31 @@ class Leases:
             if row.expires_at > now and row.owner and _alive(row.owner):
                 raise self._held(row.table_name, row.owner, row.expires_at)
 
+    def abandoned(self) -> list[str]:
+        """The tables whose lease was left by a run that ended: it expired, or its process on this
+        machine is gone. The next run takes them without waiting."""
+        with self._database.read() as connection:
+            rows = connection.execute(LEASES.select().order_by(LEASES.c.table_name)).all()
+            now = self._database.now(connection)
+        return [
+            r.table_name for r in rows if r.owner and (r.expires_at <= now or not _alive(r.owner))
+        ]
+
+    def release_abandoned(self, table: str) -> bool:
+        """Take away the lease of a run that ended; false where one that may live has the table."""
+        with self._database.begin() as connection:
+            row = connection.execute(_LEASE, {"name": table}).first()
+            now = self._database.now(connection)
+            if row is None or not row.owner or (row.expires_at > now and _alive(row.owner)):
+                return False
+            # A token of its own: whoever held it and was only stalled finds that it is gone.
+            freed = connection.execute(
+                LEASES.update()
+                .where(LEASES.c.table_name == table, LEASES.c.token == row.token)
+                .values(token=row.token + 1, owner="", expires_at=now)
+            )
+            return freed.rowcount == 1
+
     def check(self, lease: Lease) -> None:
         """See that nobody took the table over while this run was stalled.
 

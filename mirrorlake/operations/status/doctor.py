@@ -5,8 +5,7 @@ The machine's own pieces are `mirrorlake.runtime.doctor`'s.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,12 +33,13 @@ from mirrorlake.operations.other_writers.moved_lake import (
     refuse_lost_views,
     refuse_moved_lake,
 )
+from mirrorlake.operations.status.file_permissions import look_at_permissions
+from mirrorlake.operations.status.leftovers import look_at_leftovers
 from mirrorlake.operations.status.log_diagnosis import look_at_log
 from mirrorlake.operations.tenants.survey import TenantSurvey, survey_tenants
-from mirrorlake.proof.comparing.evidence import evidence_folder
 from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.java import small_code_cache
-from mirrorlake.runtime.permissions import Opened, find_wider, held, narrowing
+from mirrorlake.runtime.permissions import held
 from mirrorlake.runtime.plural import plural
 from mirrorlake.runtime.replaced_file import file_of
 from mirrorlake.sources.mysql.introspection.introspect import read_contracted, read_tables
@@ -65,7 +65,8 @@ _NOT_MADE = "not made yet; the first sync makes it"
 def diagnose_contract(path: Path) -> list[Diagnosis]:
     """Every piece that a contract names, also those that are fine; never raises for a bad one.
 
-    No ledger, catalog or lake is made. In the empty database of a server their empty tables are.
+    No ledger, catalog or lake is made. A ledger of an older version is brought to this one, as by
+    every command. In the empty database of a server their empty tables are.
     """
     try:
         config = load_config(path)
@@ -129,6 +130,7 @@ def _pieces(path: Path, parts: _Parts) -> list[Diagnosis]:
         where = str(config.spark.connect).partition("/;")[0]
         pieces.append(_looked_at("Spark Connect", where, lambda: _connect(parts)))
     pieces += look_at_permissions(config)
+    pieces += look_at_leftovers(config, parts.ledger)
     for source in config.sources.values():
         servers = {f"source {source.name}": source}
         if source.primary is not None:
@@ -139,61 +141,6 @@ def _pieces(path: Path, parts: _Parts) -> list[Diagnosis]:
             pieces += _tables(parts, source)
         pieces += look_at_log(config, source)
     return [*pieces, *(piece for table in config.tenants for piece in _tenants(parts, table))]
-
-
-def look_at_permissions(config: Config) -> list[Diagnosis]:
-    """Whether what stands on this machine's disk is open wider than the contract says: a piece for
-    each place that is there, with the command that narrows it. Nothing is changed."""
-    permissions = config.lake.permissions
-    pieces: list[Diagnosis] = []
-    for name, paths in _places(config):
-        there = [path for path in paths if os.path.lexists(path)]
-        if not there:
-            continue
-        found = find_wider(there, permissions)
-        state = "broken" if found.wider or found.unseen else "ok"
-        words = _permission_words(found, permissions, narrowing(there, permissions))
-        title = f"permissions of {name}"
-        pieces.append(Diagnosis(title, "", state, str(there[0]), words, optional=name == _DAGSTER))
-    return pieces
-
-
-_DAGSTER = "Dagster's home"  # what is written there is Dagster's, by its own processes' umask
-
-
-def _permission_words(found: Opened, permissions: str, command: str) -> str:
-    words = [f"{permissions}: {plural(found.looked, 'file')} and folders looked at"]
-    if found.wider:
-        words.append(f"{len(found.wider):,} open wider, {found.wider[0]} first: run {command}")
-    if found.unseen:
-        words.append(
-            f"{len(found.unseen):,} not looked at, {found.unseen[0]} first, which this user may "
-            "not read: run this as its owner"
-        )
-    return "; ".join(words)
-
-
-def _places(config: Config) -> Iterator[tuple[str, list[Path]]]:
-    """What is written on this machine's disk, by name; what is kept by servers is not."""
-    lake = local_path(config.lake.warehouse)
-    if lake is not None:
-        yield "the lake", [lake]
-    catalog = _sqlite_files(config.lake.catalog.uri or "")
-    if catalog and (lake is None or not catalog[0].is_relative_to(lake)):
-        yield "the catalog", catalog
-    if ledger := _sqlite_files(config.ledger.url):
-        yield "the ledger", ledger
-    yield "evidence", [evidence_folder(config).absolute()]
-    if home := os.environ.get("DAGSTER_HOME"):
-        yield _DAGSTER, [Path(home).expanduser().absolute()]
-
-
-def _sqlite_files(url: str) -> list[Path]:
-    """A SQLite database's file and those beside it; none of another database."""
-    if not url.startswith("sqlite"):
-        return []
-    file = make_url(url).database or ""
-    return [Path(file + end) for end in ("", "-wal", "-shm", "-journal")]
 
 
 def _tables(parts: _Parts, source: SourceConfig) -> list[Diagnosis]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.projects import Project, RawProject, share_jvm

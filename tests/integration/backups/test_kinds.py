@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.backups import make
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.backups.conftest import START
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.backups.conftest import START, TABLES
 from tests.integration.backups.databases import Databases, on_postgres
 from tests.integration.conftest import Place

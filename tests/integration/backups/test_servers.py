@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.files.gcs_store import gcs_client
 from tests.integration.backups.databases import on_postgres
 from tests.integration.conftest import Place

@@ -11,16 +11,18 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from demo import nyc, shop_rows
-from demo.mariadb import MariaDB
+from demo import nyc
+from demo.contract import demo_contract
 from demo.oracle import check_clean, compare_rows
 from demo.oracle_text import read_source
-from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.bigquery.loads.publish import PublishOutcome
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import arrow_schema
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.trial import shop_rows
+from mirrorlake.trial.shop import create_shop
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import checked, published, synced
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place

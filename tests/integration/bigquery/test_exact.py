@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.model import arrow_schema
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.bigquery.published import address, checked, left_over, synced

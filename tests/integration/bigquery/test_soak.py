@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import BigQueryError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.runtime import google
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,

@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.bigquery.check import BigQueryVerdict, check_published
@@ -18,6 +17,7 @@ from mirrorlake.destinations.iceberg.model import arrow_schema
 from mirrorlake.failpoints import OF_BIGQUERY
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.status.status import status_of
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.bigquery.every_type import COLUMNS, ROWS
 from tests.integration.bigquery.published import address, client_of, killed, left_over

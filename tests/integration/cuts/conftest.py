@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.support.trino_process import VARIABLE

@@ -25,11 +25,11 @@ import pyarrow.compute as _compute
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cut, Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.failpoints import OF_CUTS
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.soak.runs import Order, Runner

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.compute as _compute
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.operations.loading.accept import accept_server
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, write_config
 from tests.integration.cuts.test_cuts import BANK, LOG, TOTAL, at_cut, said, transfers

@@ -17,7 +17,6 @@ import pyarrow.compute as _compute
 import pytest
 from click.testing import Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.cuts import make, prove, tags
 from mirrorlake.cuts.ledger import Cut, Cuts
@@ -29,6 +28,7 @@ from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.upkeep import maintain
 from mirrorlake.operations.upkeep.maintain import Ages
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_follower import following

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cuts import due
 from mirrorlake.cuts.config import SourceCuts
 from mirrorlake.cuts.due import due_terms, terms_of
@@ -19,6 +18,7 @@ from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follower import following
 

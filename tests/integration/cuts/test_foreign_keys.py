@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cuts import make, orphans
 from mirrorlake.cuts.foreign_keys import read_keys
 from mirrorlake.cuts.ledger import Cut, CutKey, Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 

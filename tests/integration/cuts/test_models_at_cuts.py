@@ -12,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cut, Cuts
@@ -22,6 +21,7 @@ from mirrorlake.errors import ConfigError, ModelError
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.ledger import ModelPartition, ModelRecords
 from mirrorlake.models.partition_states.table_history import PARTITIONS
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 

@@ -14,7 +14,6 @@ import pytest
 from click.testing import Result
 from pyiceberg.table import StaticTable
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cuts
 from mirrorlake.cuts.make import CutTerms, make_cut
@@ -25,6 +24,7 @@ from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.upkeep import maintain
 from mirrorlake.operations.upkeep.maintain import Ages
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.cuts.test_cuts import transfers

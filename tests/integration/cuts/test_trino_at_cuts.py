@@ -15,12 +15,12 @@ import pytest
 import trino.dbapi as trino_client
 from click.testing import Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.cuts.ledger import Cut, Cuts, CutTable
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.cuts.test_cuts import BANK, TOTAL, transfers

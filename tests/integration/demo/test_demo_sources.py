@@ -26,14 +26,15 @@ from pyiceberg.expressions import EqualTo
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from demo.mariadb import MariaDB
-from demo.nyc import NYC_TABLES, load_nyc, quoted
+from demo.nyc import NYC_TABLES, load_nyc
 from demo.oracle import compare_rows, compare_table
 from demo.oracle_text import SourceColumn, read_source
-from demo.shop import create_shop
-from demo.shop_rows import SHOP_TABLES
 from demo.writer import LiveWriter
 from mirrorlake.errors import ProofError, SourceError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.trial.shop import create_shop
+from mirrorlake.trial.shop_rows import SHOP_TABLES
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PASSWORD = "wörd"
@@ -73,7 +74,7 @@ def connect(server: MariaDB) -> Connection[Cursor]:
 def typed_rows(connection: Connection[Cursor], database: str, table: str) -> pa.Table:
     """The table as a right mirror would hold it, made from PyMySQL's own converters."""
     columns = read_source(connection, database, table).columns
-    names = [quoted(column.name) for column in columns]
+    names = [quote(column.name) for column in columns]
     cells = [
         f"CAST({name} AS DOUBLE)"
         if column.type == "float"
@@ -83,7 +84,7 @@ def typed_rows(connection: Connection[Cursor], database: str, table: str) -> pa.
         for column, name in zip(columns, names, strict=True)
     ]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(cells)} FROM {quoted(database)}.{quoted(table)}")
+        cursor.execute(f"SELECT {', '.join(cells)} FROM {quote(database)}.{quote(table)}")
         rows = cursor.fetchall()
     originals: list[list[dict[str, str]]] = [[] for _ in rows]
     arrays = {
@@ -130,7 +131,7 @@ def test_the_flights_are_loaded_exactly(
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT SUM(tailnum IS NULL), SUM(dep_time IS NULL), MIN(time_hour), MAX(time_hour)"
-            f" FROM {quoted(database)}.flights"
+            f" FROM {quote(database)}.flights"
         )
         moments = (
             datetime.fromisoformat("2013-01-01 10:00"),

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.support.postgres import Postgres, running_postgres
 from tests.support.word_proxy import How, WordProxy

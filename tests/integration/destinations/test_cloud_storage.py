@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 from google.cloud import storage
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
@@ -26,6 +25,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.storage.durable import IMPLEMENTATION
 from mirrorlake.errors import LakeError
 from mirrorlake.operations.upkeep.orphans import OrphanTerms, remove_orphans
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.files.gcs_store import gcs_client
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

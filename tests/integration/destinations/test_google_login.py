@@ -21,7 +21,6 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
@@ -29,6 +28,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables.tables import create_table
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeError
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract
 from tests.support.command import COMMAND

@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 from pyiceberg.exceptions import NoSuchTableError
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
@@ -25,6 +24,7 @@ from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -9,8 +9,8 @@ from typing import Any
 
 from click.testing import Result
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import PASSWORD
 from tests.integration.init.test_first_contract import init  # noqa: F401 - a fixture
 from tests.integration.sources.mysql.binlog.test_binlog_mariadb import set_globally

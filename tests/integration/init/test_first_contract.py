@@ -13,13 +13,13 @@ from urllib.parse import quote
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, TableContract, config_schema, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
@@ -380,7 +380,7 @@ def test_one_tables_trouble_ends_it_for_no_other(
         if table.name == "c_unforeseen":
             raise ValueError("a value of a row")
 
-    monkeypatch.setattr("mirrorlake.init.from_server.read_first_day", look)
+    monkeypatch.setattr("mirrorlake.init.survey.read_first_day", look)
     found = said(init("--json"))
     assert {t.table for t in load(tmp_path).tables} == {"a_lost_once", "d_kept"}
     reasons = {one["name"].partition(".")[2]: one["reason"] for one in found["skipped"]}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, LandingError
 from mirrorlake.landing.export import Exported, export_table
 from mirrorlake.landing.land import fold_snapshots, look_for, take_snapshots
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

@@ -18,8 +18,6 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.alerts.ledger import Alert, SentAlerts
 from mirrorlake.config import TableContract, default_namespaces
 from mirrorlake.config.database_url import with_driver
@@ -36,6 +34,8 @@ from mirrorlake.ledger.lake.moved_days import MovedDays
 from mirrorlake.ledger.loads import loads
 from mirrorlake.ledger.proofs.dirty import DirtyMark
 from mirrorlake.ledger.tables import LOADS, MOVED_DAYS
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.versions import schema_version
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.contract_files import write_contract

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger.lake import leases
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract
 from tests.support.postgres import PASSWORD, Postgres, running_postgres

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
 from mirrorlake.load.chunks import planner as chunk_planner
@@ -22,6 +21,7 @@ from mirrorlake.load.chunks import runner
 from mirrorlake.load.chunks import statements as chunk_statements
 from mirrorlake.load.protocol import protocol, table_held
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.contract_files import write_contract

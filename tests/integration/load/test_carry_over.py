@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Receipt
 from mirrorlake.load.protocol import protocol
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

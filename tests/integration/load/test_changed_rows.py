@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
@@ -22,6 +21,7 @@ from mirrorlake.load.copies import changed_rows, copies
 from mirrorlake.load.row_hashes import delta, row_index
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.proof.sides.server_hashes import HASH
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading import route
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import MODES, cases_of, name_of, quoted

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.config import TableContract, load_config
@@ -76,6 +75,7 @@ from mirrorlake.operations.loading.sync import load_table, reload_days, sync_tab
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.serving.tenant_clean import STEPS as STEPS_OF_CLEAN
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace

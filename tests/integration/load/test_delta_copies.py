@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.branches import list_branches
@@ -37,6 +36,7 @@ from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.proof.comparing import load_proof
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 
 ROWS = 400

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -19,6 +18,7 @@ from mirrorlake.errors import ReadGivenUp
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading import sync
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, Place, connected
 from tests.integration.sources.mysql.test_limits import FULL, make_rows

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.sources.mysql.test_types import assert_exact

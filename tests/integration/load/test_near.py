@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.load.chunks import planner as chunk_planner
 from mirrorlake.load.chunks import statements as chunk_statements
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.memory import give_back
 from mirrorlake.sources.mysql.reading import brakes
 from mirrorlake.sources.mysql.reading.reader import read_batches

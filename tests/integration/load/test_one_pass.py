@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.faults import KEYED, create_sql
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LakeError, MirrorlakeError, NotProved
@@ -25,6 +24,7 @@ from mirrorlake.load.protocol import verify
 from mirrorlake.load.row_hashes.row_index import DeltaGivenUp
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows

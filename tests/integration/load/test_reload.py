@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
@@ -18,6 +17,7 @@ from mirrorlake.errors import ConfigError, LakeError, SourceError
 from mirrorlake.load.reloads import reload
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]

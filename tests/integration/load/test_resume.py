@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
@@ -31,6 +30,7 @@ from mirrorlake.operations.loading.sync import load_table, reload_days, sync_tab
 from mirrorlake.operations.loading.unchanged import look_at
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.status.status import status_of
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
@@ -20,6 +19,7 @@ from mirrorlake.ledger import Receipt
 from mirrorlake.load.copies import changed_rows, copies
 from mirrorlake.load.row_hashes import delta
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.changes.one_moment import Still, find_still
 from mirrorlake.sources.mysql.reading.limits import also_reading, reading
 from mirrorlake.sources.mysql.sessions.connect import session

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.branches import list_branches
@@ -26,6 +25,7 @@ from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.upkeep.orphans import OrphanTerms, remove_orphans
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading import reader
 from mirrorlake.sources.mysql.reading.route import Route
 from mirrorlake.sources.mysql.sessions.connect import session

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.transforms import BucketTransform
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits import copied_files
 from mirrorlake.destinations.iceberg.commits.copied_files import COPIED
@@ -23,6 +22,7 @@ from mirrorlake.load.copies import copies
 from mirrorlake.merge import copied_load, fold
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS
 from tests.integration.mirrored import INCREMENTAL, assert_equal

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.merge.test_copied_load import is_copied, layer
 from tests.integration.mirrored import INCREMENTAL, assert_equal

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import DataFileContent
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.spark.procedures import rewrites_files
 from mirrorlake.destinations.iceberg.tables.tenants import bucket_of
@@ -18,6 +17,7 @@ from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.landing.fold.test_snapshot_fold import Mirror

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.models.test_models import run, write_models

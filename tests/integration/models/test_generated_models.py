@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.failpoints import OF_EXPECTATIONS, OF_MODELS
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.models.test_models import Sql, run

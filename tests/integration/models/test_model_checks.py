@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
@@ -20,6 +19,7 @@ from mirrorlake.errors import ExpectationFailed, LakeError
 from mirrorlake.failpoints import OF_EXPECTATIONS
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.ledger import ModelRecords, PartitionChecks
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.models.test_models import run

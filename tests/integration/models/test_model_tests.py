@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from demo.computed import put_models
-from demo.shop import demo_contract
+from demo.contract import demo_contract
 from tests.integration.conftest import Place
 from tests.integration.models.test_models import run
 from tests.support.command import COMMAND

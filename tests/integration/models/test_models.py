@@ -15,7 +15,6 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
@@ -26,6 +25,7 @@ from mirrorlake.models.contract_models import compile_project
 from mirrorlake.models.ledger import ModelRecords
 from mirrorlake.models.partition_states.states import States
 from mirrorlake.models.partition_states.table_history import PARTITIONS, settle_records
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

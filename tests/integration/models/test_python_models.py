@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.mariadb import MariaDB
 from demo.nyc import NYC_TABLES, read_nyc
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.load.test_clusters import master  # noqa: F401 – a fixture

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.views import forget_view
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

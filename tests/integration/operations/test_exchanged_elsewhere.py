@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.schema_changes.exchanged_columns import accept_columns
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.preflight.tables import preflight
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import clean_of
 from tests.integration.conftest import Place
 from tests.integration.landing.test_landing import IDS, Feed

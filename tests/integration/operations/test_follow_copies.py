@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace

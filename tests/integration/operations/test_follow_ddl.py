@@ -16,14 +16,14 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.loading.follow_log import follow_tables
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follow_log import LOG, assert_equal, kinds, sync_all

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.loading.accept import accept_server
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, write_config
 from tests.integration.operations.test_follow_log import LOG, TABLE, assert_equal, kinds, sync_all

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 
 Sql = Callable[..., Any]

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.config import TableContract
@@ -27,6 +26,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
 from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.binlog.gtid_lists import GtidList
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.workspace import Workspace

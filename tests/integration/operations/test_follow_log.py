@@ -18,7 +18,6 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
@@ -34,6 +33,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace

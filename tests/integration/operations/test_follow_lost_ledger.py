@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_follow_log import (

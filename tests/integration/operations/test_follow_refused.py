@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, write_config

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follow_log import LOG, kinds, sync_all

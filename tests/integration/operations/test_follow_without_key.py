@@ -19,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import folded_through
 from mirrorlake.errors import ConfigError, LedgerError, RowsMiscounted, SourceBusy
@@ -33,6 +32,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.following import snapshot_place
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follow_log import (

@@ -18,7 +18,6 @@ import pymysql
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
@@ -28,6 +27,7 @@ from mirrorlake.operations.following.follower import FollowTerms, follow_source,
 from mirrorlake.operations.following.log_owner import is_followed
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import USER, Place, share_session

@@ -18,13 +18,13 @@ from click.testing import CliRunner, Result
 
 from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.planning.sync_plans import plan_syncs
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import mirrorlake.workspace
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.iceberg.commits.heads import layers_of_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place, share_session
 from tests.integration.hands import (
     Hand,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place, share_session
 from tests.integration.hands import Hand, LakePart, out_of_catalog
 from tests.integration.operations import test_hands as by_table

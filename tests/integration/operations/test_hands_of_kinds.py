@@ -18,11 +18,11 @@ from click.testing import CliRunner
 
 from dagster_mirrorlake.checks.verdicts import OTHER_HANDS
 from dagster_mirrorlake.landing.checks import landed_verdict
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import LakeError, LedgerError
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.jars import ensure_jars
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract

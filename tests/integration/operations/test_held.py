@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import mirrorlake.load.chunks.select_rows
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading.reader import BATCH_ROWS, read_batches
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import assert_exact

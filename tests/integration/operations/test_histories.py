@@ -30,7 +30,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
@@ -40,6 +39,7 @@ from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.loading.unchanged import look_at
 from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

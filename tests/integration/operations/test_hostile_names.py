@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.config import load_config
@@ -33,6 +32,7 @@ from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.introspect import read_samples, read_table
 from mirrorlake.sources.mysql.tables import quote, quoted_text
 from mirrorlake.workspace import Workspace

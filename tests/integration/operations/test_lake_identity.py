@@ -21,7 +21,6 @@ import yaml
 from click.testing import CliRunner, Result
 from pyiceberg.catalog.sql import SqlCatalog
 
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
@@ -30,6 +29,7 @@ from mirrorlake.errors import LakeError, LedgerError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

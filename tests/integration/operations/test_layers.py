@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from pyiceberg.catalog.sql import SqlCatalog
 
 from dagster_mirrorlake.checks.layers import clean_verdict, raw_verdict
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
@@ -28,6 +27,7 @@ from mirrorlake.errors import LakeDamaged
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows

@@ -14,16 +14,17 @@ import pyarrow.compute as pc
 import pytest
 
 from demo import nyc
-from demo.mariadb import MariaDB
+from demo.contract import demo_contract
 from demo.oracle import check_clean, compare_table, find_leaks
 from demo.oracle_text import read_source
-from demo.shop import create_shop, demo_contract
 from demo.writer import LiveWriter
 from mirrorlake.config import TableContract, load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.status.status import status_of
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.trial.shop import create_shop
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, PASSWORD, Place, connected
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
@@ -22,6 +21,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.preflight.tables import preflight
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.workspace import Workspace

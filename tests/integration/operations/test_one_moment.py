@@ -15,7 +15,6 @@ import pyarrow.compute as _compute
 import pytest
 from pyiceberg.table import StaticTable
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits import shown_together
 from mirrorlake.errors import LakeError
@@ -26,6 +25,7 @@ from mirrorlake.operations.following.follower import FollowTerms, follow_source
 from mirrorlake.operations.loading import staged_sync
 from mirrorlake.operations.loading.fold import TableFold
 from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place

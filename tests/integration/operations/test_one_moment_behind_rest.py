@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.cuts.test_cuts import BANK, TOTAL, bank, transfers

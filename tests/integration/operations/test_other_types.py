@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.loading.fold import fold_table
@@ -23,6 +22,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.schema_changes.table_shapes import shapes_of
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration import mirrored

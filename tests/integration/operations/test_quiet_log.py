@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.following.lag import read_lag
 from mirrorlake.operations.loading import quiet_log
@@ -16,6 +15,7 @@ from mirrorlake.operations.loading.detect import find_moved
 from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.operations.test_follow_log import LOG, TABLE, sync_all

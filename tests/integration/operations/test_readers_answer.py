@@ -12,11 +12,11 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet as pq
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.rekey import rekey_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.mirrored import assert_equal

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
@@ -24,6 +23,7 @@ from mirrorlake.operations.days.gaps import find_stretches
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

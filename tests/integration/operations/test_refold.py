@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner
 from pyiceberg.table import Table
 
-from demo.mariadb import MariaDB
 from demo.oracle import check_clean, compare_table
 from demo.oracle_text import read_source
 from mirrorlake.cli.main import cli
@@ -35,6 +34,7 @@ from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
 from mirrorlake.proof.comparing.counts import count_rows
 from mirrorlake.proof.comparing.evidence import prove_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, lake_rows, share_session
 from tests.integration.contract_files import write_contract

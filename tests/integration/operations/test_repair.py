@@ -14,7 +14,6 @@ from click.testing import CliRunner
 from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.checks.known_differences import restated
 from dagster_mirrorlake.table import MirroredTable
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
@@ -27,6 +26,7 @@ from mirrorlake.operations.repairing.repair import Repaired, repair_table
 from mirrorlake.proof.comparing import check
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.proof.ranges.ranges import Range
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
 from mirrorlake.operations.loading.sync import load_table, sync_table
@@ -17,6 +16,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.status.doctor import diagnose_contract
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.reserved_names import keeper_of
 from mirrorlake.serving.masking_audit import stored_pci
 from mirrorlake.sources.mysql.tables import quote

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError, SchemaError, SchemaMoved
@@ -29,6 +28,7 @@ from mirrorlake.operations.status.doctor import diagnose_contract
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.workspace import Workspace
 from tests.integration import mirrored

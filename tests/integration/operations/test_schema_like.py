@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from mirrorlake.destinations.iceberg.catalog.connection import Identifier
 from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg
 from tests.integration.sources.mysql.test_types import source_rows

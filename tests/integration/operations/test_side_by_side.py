@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
@@ -18,6 +17,7 @@ from mirrorlake.errors import SchemaError
 from mirrorlake.operations.loading.results import Synced
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import (
@@ -36,6 +35,7 @@ from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.counts import count_rows
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.serving.clean_version import open_clean
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.lake_tables import deduped_of

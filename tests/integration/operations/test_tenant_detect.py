@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.detect import REPLACED, TenantsSeen, detect_tenants
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 

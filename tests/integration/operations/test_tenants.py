@@ -21,8 +21,6 @@ import pyarrow.compute as _compute
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.cli.tenants import print_synced
 from mirrorlake.destinations.iceberg.model import history
@@ -45,6 +43,8 @@ from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.verdicts import TenantsChecked
 from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.runtime.doctor import Diagnosis
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import raw_of
 from tests.integration.conftest import PASSWORD, USER, Place

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
@@ -31,6 +30,7 @@ from mirrorlake.operations.tenants.results import TenantsSynced
 from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.operations.tenants.verdicts import TenantsChecked
 from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.tenants import raw_of

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.loading.binlog import log_stream
 from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from tests.integration.conftest import Place
 from tests.integration.operations.test_tenants_by_log import (

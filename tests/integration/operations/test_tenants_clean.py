@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.iceberg.model import history
 from mirrorlake.errors import ConfigError
 from mirrorlake.failpoints import OF_CLEAN_TENANTS, OF_TENANTS
 from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.verdicts import TenantsChecked
 from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from tests.integration.conftest import HASH_KEY, Place
 from tests.integration.tenants import Tenants

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from tests.integration.conftest import Place
 from tests.integration.operations.test_tenants_said import COLUMNS, ROWS, oneline, run

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.looks import TenantLook, read_look
 from mirrorlake.operations.tenants.survey import survey_tenants
 from mirrorlake.operations.tenants.sync import sync_tenants
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 from tests.integration.tenants import Tenants

@@ -23,11 +23,11 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import load_config
 from mirrorlake.cuts.make import CutTerms, make_cut
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.failpoints import OF_SHOWN_TOGETHER
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_follow_log import LOG, assert_equal, sync_all

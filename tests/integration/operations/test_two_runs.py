@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED, LOAD_ID, was_overtaken
@@ -26,6 +25,7 @@ from mirrorlake.errors import CommitConflict, LeaseHeld
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

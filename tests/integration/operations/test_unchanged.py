@@ -16,7 +16,6 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.alerts.late_tables import find_breaches
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
@@ -29,6 +28,7 @@ from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.operations.upkeep import maintain
 from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.changes.change_stamps import BLUR
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows, share_session

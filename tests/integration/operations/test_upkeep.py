@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
@@ -26,6 +25,7 @@ from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.status.status import status_of
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
 from tests.integration.contract_files import write_contract

@@ -17,12 +17,12 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.tables.views import read_view, write_view
 from mirrorlake.operations.checking.check_layers import prove_clean_layer
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration import mirrored
 from tests.integration.mirrored import INCREMENTAL, assert_equal, assert_goes_on, in_modes, rows_of

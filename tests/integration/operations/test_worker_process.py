@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MachineError, SchemaError
 from mirrorlake.operations.loading.results import Synced
 from mirrorlake.operations.loading.sync_tables import Watch, sync_tables
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import assert_exact

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from click.testing import CliRunner, Result
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import PASSWORD, USER
 
 Check = Callable[..., Result]

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.dlt_environment import environment
-from demo.embedded import EmbeddedServer
 from mirrorlake.config.settings import LakeConfig, SparkConfig
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.jars import ensure_jars
 from tests.integration.other_copies.peer_table import COLUMNS, statements
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.other_copies.conftest import Check
 from tests.integration.sources.mysql.test_types import cases_of, make_wide_table

@@ -9,11 +9,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.other_copies.compare import CopyTerms, compare_copy
 from mirrorlake.other_copies.pairings.kinds import KINDS
 from mirrorlake.other_copies.theirs.find import find_tables
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import session
 from tests.integration.conftest import PASSWORD, USER

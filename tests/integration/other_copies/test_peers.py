@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.other_copies import peers
 from tests.integration.other_copies.peer_outcomes import OUTCOMES, matrix
 from tests.integration.other_copies.peer_table import COLUMNS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.integration.models.test_models import run, write_models

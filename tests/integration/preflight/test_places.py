@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.preflight.tables import preflight
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import DdlRefused, MirrorlakeError
@@ -21,6 +19,8 @@ from mirrorlake.operations.planning.sync_plans import plan_syncs
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.preflight.tables import Preflight, preflight
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
 from tests.integration.contract_files import write_contract

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.preflight.tables import Preflight, preflight
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 
 COLUMNS = (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import DdlRefused
 from mirrorlake.preflight.tables import Preflight, preflight
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import deduped_of
 from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants

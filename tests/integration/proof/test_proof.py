@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.errors import ConfigError, MirrorlakeError, ProofError, SchemaError, SourceError
 from mirrorlake.operations.loading.sync import sync_table
@@ -21,6 +20,7 @@ from mirrorlake.proof.comparing.evidence import formatter_of, prove_table
 from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.proof.ranges import ranges
 from mirrorlake.proof.ranges.ranges import Range
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 

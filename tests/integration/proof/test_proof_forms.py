@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.proof.forms.canonical import Form
 from mirrorlake.proof.forms.rows import lake_sum, row_form
 from mirrorlake.proof.sides.duckdb_forms import forms_of
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import session_statements
 from mirrorlake.sources.mysql.tables import Column

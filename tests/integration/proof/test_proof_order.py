@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.proof.comparing import check
 from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.proof.ranges.ranges import Span
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import LONG_AGO, checked, plant, told
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask, Report
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import cases_of, make_wide_table
 

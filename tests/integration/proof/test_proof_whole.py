@@ -9,13 +9,13 @@ import pytest
 
 from dagster_mirrorlake.checks.exact import exact_verdict
 from dagster_mirrorlake.table import MirroredTable
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.proof.comparing.counts import count_rows
 from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.proof.ranges.ranges import Range
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.proof.test_proof import INCREMENTAL, LONG_AGO, checked, plant, told
 

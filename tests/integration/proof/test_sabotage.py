@@ -21,7 +21,6 @@ from click.testing import CliRunner
 
 from demo.__main__ import demo
 from demo.browse import sabotage_command
-from demo.embedded import EmbeddedServer
 from demo.faults import (
     DELETED,
     DOUBLED,
@@ -34,12 +33,13 @@ from demo.faults import (
     Fault,
     altered,
 )
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from demo.run import MARKER
 from demo.sabotage import NAMES, Sabotaged, Victim, contract_of, sabotage
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.contract_files import write_contract

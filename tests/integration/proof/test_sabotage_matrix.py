@@ -12,9 +12,9 @@ from itertools import product
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.faults import KEYED, LOOSE, ROW_FAULTS, ROWS, TYPES, Fault
 from demo.sabotage import Victim
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.proof.test_sabotage import (
     assert_caught,
     assert_mended,

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.landing.files.columns import parse_schema
 from mirrorlake.landing.files.records import LandedFile, Reading, read_records
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.workspace import Workspace

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import RecordsError
@@ -20,6 +19,7 @@ from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.records.ledger import RecordPlaces
 from mirrorlake.records.publish import publish_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.masking import keyed_hash
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import HASH_KEY, Place, share_session

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.support.old_lake import ARCHIVE, DATABASE, ENVIRONMENT, PLACE, contract
 from tests.support.old_lake.make import land
 

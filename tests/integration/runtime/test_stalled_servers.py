@@ -12,7 +12,7 @@ from pyarrow.fs import GcsFileSystem
 
 from mirrorlake.destinations.iceberg.storage.cloud_client import HOST, open_store
 from mirrorlake.errors import MachineError
-from mirrorlake.runtime import resolver
+from mirrorlake.runtime import downloads
 
 
 @pytest.fixture
@@ -25,10 +25,10 @@ def silent() -> Iterator[str]:
 def test_a_repository_of_jars_is_given_up(
     silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolver, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(downloads, "READ_SECONDS", 0.5)
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", silent)
     with pytest.raises(MachineError, match="the repository did not answer in time") as caught:
-        resolver.resolve_jar("org.example:nothing:1", tmp_path)
+        downloads.download_jar("org.example:nothing:1", tmp_path)
     assert caught.value.retryable
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.support.installed import Installed, install_wheel, link_base
 

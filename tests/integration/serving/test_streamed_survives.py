@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.failpoints import FAILPOINTS, OF_REFOLDS, OF_STREAMS
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.table.streamed import streamed_of
 from mirrorlake.workspace import Workspace

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.errors import SchemaError
 from mirrorlake.failpoints import OF_VERSIONS
 from mirrorlake.operations.repairing.recover import recover_table
 from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 from mirrorlake.operations.upkeep.maintain import maintain_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

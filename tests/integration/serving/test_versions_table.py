@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow.compute as _compute
 import pytest
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from demo.oracle_text import read_source
 from mirrorlake.config import load_config
@@ -32,6 +31,7 @@ from mirrorlake.operations.repairing.refold import refold_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.soak import report

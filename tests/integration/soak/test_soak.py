@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place
 from tests.soak import __main__ as command
 from tests.soak import report

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import DdlRefused
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.versions import schema_version, without_width
 from mirrorlake.sources.mysql.ddl.altered import alter
 from mirrorlake.sources.mysql.ddl.parser import parse_ddl

@@ -11,8 +11,8 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.preflight.statements import rebuilt_findings
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.ddl.actions import MoveRows, Statement
 from mirrorlake.sources.mysql.ddl.altered import alter, around_after
 from mirrorlake.sources.mysql.ddl.parser import parse_ddl

@@ -13,8 +13,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.identity import (
     Identity,
     filled_partitions,

@@ -8,7 +8,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.ddl.actions import Statement
 from mirrorlake.sources.mysql.ddl.altered import made
 from mirrorlake.sources.mysql.ddl.parser import parse_ddl

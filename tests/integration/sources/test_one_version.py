@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.versions import SchemaVersion, schema_version
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from tests.support.mysql8 import MySQL8

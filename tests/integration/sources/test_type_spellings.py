@@ -15,8 +15,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import DdlRefused
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.ddl.altered import alter
 from mirrorlake.sources.mysql.ddl.parser import parse_ddl
 from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
 from mirrorlake.config import TableContract
 from mirrorlake.errors import SchemaError
@@ -23,6 +22,7 @@ from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.proof.comparing.evidence import prove_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD
 from tests.integration.sources.mysql.test_zones import MOVING, TABLE, server_setting

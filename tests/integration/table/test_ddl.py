@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SourceError
@@ -17,6 +16,7 @@ from mirrorlake.init.suggest_tables import suggest_contract
 from mirrorlake.operations.days.gaps import find_stretches
 from mirrorlake.operations.loading import sync
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.introspection.introspect import read_table, read_tables
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace

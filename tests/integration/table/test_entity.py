@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyiceberg.transforms import DayTransform
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
@@ -18,6 +17,7 @@ from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.proof.comparing.evidence import prove_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows
 

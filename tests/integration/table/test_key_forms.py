@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.operations.loading.sync import reload_days, sync_table
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.mirrored import assert_equal, rows_of
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SchemaError
 from mirrorlake.load.chunks import convert
 from mirrorlake.load.chunks import planner as chunk_planner
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table import key_forms
 from mirrorlake.workspace import Workspace
 from tests.integration.mirrored import assert_equal, rows_of

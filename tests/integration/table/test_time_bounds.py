@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import rows_of
 from mirrorlake.table.windows import time_bound

@@ -17,9 +17,9 @@ import yaml
 
 from dagster_mirrorlake.checks.as_of import AS_OF
 from dagster_mirrorlake.location import load_definitions
-from demo.mariadb import MariaDB
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.location import run_steps
 from tests.location.conftest import ROOT, Location
 from tests.location.models.test_models import node

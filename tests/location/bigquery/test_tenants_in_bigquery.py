@@ -10,10 +10,10 @@ import dagster as dg
 import pytest
 import yaml
 
-from demo.mariadb import MariaDB
 from mirrorlake.bigquery.loads.open_clients import open_for
 from mirrorlake.bigquery.loads.publish import publish_table
 from mirrorlake.config import Config, load_config
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import PASSWORD
 from tests.location.test_sensors import Ticks

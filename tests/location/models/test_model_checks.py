@@ -10,9 +10,9 @@ import dagster as dg
 import pytest
 
 from dagster_mirrorlake.build import build_definitions
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import write_contracts
 

@@ -14,9 +14,9 @@ from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import deserialize_value, serialize_value
 
 from dagster_mirrorlake.build import build_definitions
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import write_contracts
 from tests.location.partitions_tick import tick_partitions

@@ -13,10 +13,10 @@ import pytest
 from dagster._core.remote_representation.external_data import RepositorySnap
 from dagster_shared.serdes import deserialize_value, serialize_value
 
-from demo.mariadb import MariaDB
 from mirrorlake.config import load_config
 from mirrorlake.models.contract_models import compile_project
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 from tests.location.contracts import write_contracts
 from tests.location.models.test_models import SALES, definitions, node

@@ -29,10 +29,10 @@ from gcp_storage_emulator.settings import STORAGE_DIR
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 
-from demo import watch_server
-from demo.embedded import HOST, free_port
-from demo.server_files import make_once
 from mirrorlake.runtime.cache import cache_folder, cache_path
+from mirrorlake.runtime.embedded import watch
+from mirrorlake.runtime.embedded.files import make_once
+from mirrorlake.runtime.embedded.server import HOST, free_port
 
 PROJECT = "local"
 BUCKET = "mirrorlake-tests"
@@ -224,7 +224,7 @@ def _serving(place: Path, files: Path) -> Iterator[str]:
     log = place / "bigquery.log"
     with log.open("ab") as stream:
         watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", watch_server.__file__, str(place / "runtime"), *command],
+            [sys.executable, "-I", "-S", watch.__file__, str(place / "runtime"), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stream,

@@ -14,7 +14,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.support.old_lake import DATABASE, ENVIRONMENT, PASSWORD, PLACE, USER, contract
 
 TABLES = (

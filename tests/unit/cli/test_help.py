@@ -27,4 +27,4 @@ def test_every_command_is_in_one_section_and_its_line_is_whole() -> None:
 
 def test_a_newcomer_meets_what_a_newcomer_needs_first() -> None:
     first = [str(c.name) for some in list(SECTIONS.values())[:2] for c in some]
-    assert first[:5] == ["init", "plan", "doctor", "sync", "status"]
+    assert first[:7] == ["try", "init", "doctor", "plan", "explain", "sync", "status"]

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from demo import shop_rows
-from demo.shop import demo_contract
-from demo.shop_rows import SHOP_TABLES, Row
+from demo.contract import demo_contract
+from mirrorlake.trial import shop_rows
+from mirrorlake.trial.shop_rows import SHOP_TABLES, Row
 
 NOW = datetime.fromisoformat("2026-03-01 12:00:00")
 

@@ -8,9 +8,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.shop_rows import SHOP_TABLES
 from demo.writer import Journal
 from demo.writer_plan import Change, KeySet, Planner
+from mirrorlake.trial.shop_rows import SHOP_TABLES
 
 NOW = datetime.fromisoformat("2026-03-01 12:00:00")
 

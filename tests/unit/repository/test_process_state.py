@@ -33,6 +33,7 @@ ALLOWED = {
         "mirrorlake/operations/loading/worker_process.py",
         "signal.signal(",
     ): "a program's first step",
+    ("mirrorlake/runtime/embedded/watch.py", "signal.signal("): "a program's first step",
     ("dagster_mirrorlake/batches/entry.py", "os.environ"): "a program's first step",
 }
 

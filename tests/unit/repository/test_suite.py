@@ -21,7 +21,7 @@ def test_settings_of_a_test_begin_from_the_suites() -> None:
 
 @pytest.mark.parametrize("category", [DeprecationWarning, PendingDeprecationWarning, FutureWarning])
 @pytest.mark.parametrize(
-    "module", ["mirrorlake.load.chunks.runner", "dagster_mirrorlake", "demo.shop"]
+    "module", ["mirrorlake.load.chunks.runner", "dagster_mirrorlake", "mirrorlake.trial.shop"]
 )
 def test_a_deprecated_use_of_ours_is_an_error(category: type[Warning], module: str) -> None:
     with pytest.raises(category):

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -24,16 +26,26 @@ def jar(monkeypatch, tmp_path):
 @pytest.fixture
 def repository(monkeypatch):
     """A repository that serves ``served["content"]`` and counts how often it was asked."""
-    served = {"content": CONTENT, "asked": 0}
+    served = {"content": CONTENT, "asked": 0, "status": 200, "paths": set()}
 
-    def resolve(coordinates, folder):
-        served["asked"] += 1
-        path = folder / "thing.jar"
-        path.write_bytes(served["content"])
-        return path
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            served["asked"] += 1
+            served["paths"].add(self.path)
+            self.send_response(served["status"])
+            self.send_header("Content-Length", str(len(served["content"])))
+            self.end_headers()
+            self.wfile.write(served["content"][: served.get("cut")])
 
-    monkeypatch.setattr(jars, "resolve_jar", resolve)
-    return served
+        def log_message(self, *_):
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/maven2"
+        monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", address)
+        yield served
+        server.shutdown()
 
 
 def test_a_jar_is_brought_once(jar, repository):
@@ -41,6 +53,7 @@ def test_a_jar_is_brought_once(jar, repository):
     assert first == ensure_jars(["spark"])
     assert repository["asked"] == 1
     assert first[0].read_bytes() == CONTENT
+    assert repository["paths"] == {"/maven2/org/example/thing/1.0/thing-1.0.jar"}
 
 
 @pytest.mark.parametrize("damage", [CONTENT[:5], CONTENT[:-1] + b"!", b""])
@@ -62,6 +75,38 @@ def test_a_download_with_a_wrong_checksum_is_refused_and_not_kept(jar, repositor
     assert repository["asked"] == 1
     kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
     assert [path.suffix for path in kept] == [".lock"]
+
+
+def test_how_far_a_download_is_can_be_shown(jar, repository):
+    seen = []
+    ensure_jars(["spark"], lambda one, arrived: seen.append((one.name, arrived)))
+    assert seen == [("thing-1.0.jar", len(CONTENT))]
+    ensure_jars(["spark"], lambda one, arrived: seen.append(one))
+    assert len(seen) == 1, "it is here"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"status": 404}, r"doesn't have it, or refuses it \(HTTP 404\)"),
+        ({"status": 401}, r"doesn't have it, or refuses it \(HTTP 401\)"),
+        ({"cut": 5}, "the connection was lost on the way"),
+    ],
+)
+def test_a_download_that_fails_is_named_and_not_kept(jar, repository, tmp_path, answer, words):
+    repository.update(answer)
+    with pytest.raises(MachineError, match=words) as caught:
+        ensure_jars(["spark"])
+    assert "DEFAULT_ARTIFACT_REPOSITORY names a mirror" in str(caught.value)
+    kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert [path.suffix for path in kept] == [".lock"]
+
+
+def test_nobody_at_the_repositorys_address(jar, monkeypatch):
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://user:s3cret@127.0.0.1:1")
+    with pytest.raises(MachineError, match="no network") as caught:
+        ensure_jars(["spark"])
+    assert "s3cret" not in str(caught.value)
 
 
 def test_an_unknown_group_is_named(jar):

@@ -23,7 +23,8 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.settings import catalog_settings
 from mirrorlake.destinations.iceberg.warehouse.identity import open_lake
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.status.doctor import diagnose_contract, look_at_permissions
+from mirrorlake.operations.status.doctor import diagnose_contract
+from mirrorlake.operations.status.file_permissions import look_at_permissions
 from mirrorlake.runtime.launch import hidden_settings
 from mirrorlake.runtime.permissions import Permissions, Umask, find_wider, held, narrowing
 

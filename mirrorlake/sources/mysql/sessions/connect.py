@@ -46,6 +46,7 @@ STOPPED = {1969, 3024}
 # Plugins by which a server has the client send its password itself, or a hash that is soon undone.
 _GIVING_AWAY = ("mysql_clear_password", "dialog", "mysql_old_password")
 _NO_PLUGIN = 2059  # CR_AUTH_PLUGIN_CANNOT_LOAD
+_NO_GREETING = "Packet sequence number wrong"  # of what a server says first: it is no MySQL
 _REFUSED = {1044, 1045, 1698, 1130}
 
 
@@ -132,6 +133,7 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
     if source is not None:
         words = without_secret(words, source)
     certificate = "CERTIFICATE_VERIFY_FAILED" in words
+    foreign = source is not None and words.startswith(_NO_GREETING)
     plugin = next((name for name in _GIVING_AWAY if name in words), None)
     if code == _NO_PLUGIN and plugin:
         words = f"it asks for the password in clear text, or as good as that ({plugin})"
@@ -139,6 +141,9 @@ def source_error(error: Exception, source: SourceConfig | None = None) -> Source
             "Let the account log in by caching_sha2_password or mysql_native_password, or have the "
             "server prove itself first: `tls: {ca: …}`"
         )
+    elif foreign:
+        words = f"it does not speak MySQL's protocol ({words})"
+        step = "Check host and port: another service listens there"
     elif certificate:
         step = "Check tls.ca, and that the server's certificate is for the contract's host"
     else:
@@ -317,7 +322,18 @@ def _check_tls(connection: Connection[Any], source: SourceConfig) -> None:
 def _tls(source: SourceConfig) -> ssl.SSLContext | None:
     if source.tls == "off":
         return None
-    return _context(None if source.tls == "required" else source.tls.ca)
+    if source.tls == "required":
+        return _context(None)
+    try:
+        return _context(source.tls.ca)
+    except OSError as error:  # an SSLError is one
+        raise SourceError(
+            f"source {source.name}: tls.ca {source.tls.ca} can't be used: "
+            f"{error.strerror or error}",
+            source=source.name,
+            next_step="Name a readable file of certificates (PEM) of the authority that signed the "
+            "server's",
+        ) from error
 
 
 @lru_cache(maxsize=16)

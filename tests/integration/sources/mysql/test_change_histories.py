@@ -22,9 +22,9 @@ import pymysql
 import pytest
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.config import SourceConfig
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.changes.change_stamps import (
     BLUR,
     ChangeStamp,

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import SourceConfig
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.changes.change_stamps import (
     BLUR,
     ChangeStamp,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.introspect import read_columns
 from mirrorlake.sources.mysql.tables import Column, quote
 from mirrorlake.sources.mysql.types.collations import (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.init.suggest_tables import suggest_contract
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.introspection.introspect import read_tables
 from mirrorlake.sources.mysql.tables import SourceTable
 from tests.integration.conftest import connected

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading.reader import read_batches
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import lake_rows

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceBusy
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.changes import open_writes
 from mirrorlake.sources.mysql.changes.open_writes import OpenWrites, read_open_writes
 from mirrorlake.sources.mysql.sessions.connect import read_clock, session

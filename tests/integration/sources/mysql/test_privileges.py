@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.operations.status.doctor import diagnose_contract
 from mirrorlake.runtime.doctor import Diagnosis
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import PASSWORD, Place
 from tests.integration.contract_files import write_contract
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from demo.embedded import EmbeddedServer, free_port
-from demo.mariadb import MariaDB
 from demo.oracle import compare_table
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer, free_port
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, lake_rows, write_config
 from tests.integration.projects import SparkBeside

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from demo.mariadb import MariaDB, free_port
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceBusy, SourceError
 from mirrorlake.ledger import Receipt
 from mirrorlake.operations.loading.sync import load_table, sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB, free_port
 from mirrorlake.sources.mysql.changes import replica as replicas
 from mirrorlake.sources.mysql.changes.replica import Reach, read_lag, read_reach
 from mirrorlake.sources.mysql.sessions.connect import read_clock, session

@@ -15,14 +15,14 @@ import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import SourceConfig
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading.reader import witness
 from mirrorlake.sources.mysql.sessions import variables as listed
 from mirrorlake.sources.mysql.sessions.connect import (

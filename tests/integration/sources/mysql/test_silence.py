@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.ledger.lake import leases
@@ -20,6 +19,7 @@ from mirrorlake.load.chunks import planner as chunk_planner
 from mirrorlake.load.chunks import runner
 from mirrorlake.load.chunks import statements as chunk_statements
 from mirrorlake.operations.loading.sync import load_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading.reader import read_batches
 from mirrorlake.sources.mysql.sessions import silence
 from mirrorlake.sources.mysql.sessions.connect import rows_of, session

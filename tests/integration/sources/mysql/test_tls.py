@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.errors import SourceError
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.report import Ask
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import MODES, assert_exact
 from tests.integration.type_cases import MARIADB, MYSQL8

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
 from mirrorlake.load.protocol import protocol
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.reading import reader
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from demo.embedded import EmbeddedServer
 from demo.oracle import compare_rows
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import by_pyiceberg
 from tests.integration.sources.mysql.test_types import MODES, cases_of, quoted, source_rows

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from dagster_mirrorlake.checks.contract import build_schema, find_broken, layer_of
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from demo.oracle import compare_rows
 from demo.oracle_text import SourceRows, read_source
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.reading.stream import read_batches
 from mirrorlake.operations.loading.resolve import resolve_table
 from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.lakes import READERS

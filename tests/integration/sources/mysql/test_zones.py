@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.status.doctor import diagnose_contract
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.sessions.zones import (
     name_of_zone,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.events.rows import RowChange
 from mirrorlake.sources.mysql.binlog.gtid_lists import GtidList
 from mirrorlake.sources.mysql.binlog.gtid_sets import GtidSet

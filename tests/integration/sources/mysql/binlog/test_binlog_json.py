@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.binlogs import followed, images, log_end, read_log, selected, source_of
 
 Sql = Callable[..., Any]

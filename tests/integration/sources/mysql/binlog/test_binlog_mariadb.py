@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.events.event_kinds import (
     DELETE_ROWS_COMPRESSED_V1,
     QUERY_COMPRESSED,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
 from mirrorlake.errors import LogPurged, SourceError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.requirements import find_missing
 from mirrorlake.sources.mysql.binlog.transport import LogTransport

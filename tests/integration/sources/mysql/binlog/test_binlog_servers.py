@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
 from mirrorlake.errors import SourceError
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.positions import StreamPosition
 from mirrorlake.sources.mysql.binlog.replica_ids import choose_server_id
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable

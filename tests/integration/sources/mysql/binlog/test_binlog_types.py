@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from tests.integration.binlogs import (
     folded,

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from demo.embedded import EmbeddedServer
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import session

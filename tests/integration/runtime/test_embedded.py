@@ -14,8 +14,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from demo.mariadb import MariaDB
 from mirrorlake.errors import MachineError
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 from tests.support.mysql8 import MySQL8
 from tests.support.mysql8_files import STUBS
 from tests.support.stub_library import stub_library
@@ -174,7 +174,7 @@ def test_it_outlives_the_thread_that_started_it(tmp_path):
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from demo.mariadb import MariaDB
+from mirrorlake.runtime.embedded.mariadb import MariaDB
 server = MariaDB.start(Path(sys.argv[1]))
 print(server.pid, server._watcher.pid, server.socket.parent, flush=True)
 time.sleep(60)

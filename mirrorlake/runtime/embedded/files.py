@@ -1,7 +1,7 @@
 """The files of an embedded server: unpacked once into the cache folder, with a fresh data folder.
 
-What each of them needs is in ``mariadb_files.py`` and ``mysql8_files.py``. Not here: anything that
-runs a server (``embedded.py``).
+What MariaDB needs is in ``mariadb_files.py``. Not here: anything that runs a server
+(``server.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.cache import cache_folder, cache_lock
+
+_INITIALISE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,20 @@ def run_initialiser(
     Raises:
         MachineError: it failed; with its own last word.
     """
-    ran = subprocess.run(
-        command, input=script, env=files.environment(), capture_output=True, check=False
-    )
+    try:
+        ran = subprocess.run(
+            command,
+            input=script,
+            env=files.environment(),
+            capture_output=True,
+            check=False,
+            timeout=_INITIALISE_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MachineError(
+            f"The embedded {title} makes no data folder within {error.timeout:.0f} s",
+            next_step=f"Check that {files.server} runs on this machine",
+        ) from error
     if ran.returncode != 0:
         lines = ran.stderr.decode(errors="replace").strip().splitlines() or ["no output"]
         said = [line for line in lines if "ERROR" in line] or lines

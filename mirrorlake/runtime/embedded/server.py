@@ -1,8 +1,8 @@
-"""An embedded server on loopback, for the demo and the tests: no root, no system service.
+"""An embedded server on loopback: no root, no system service.
 
 The server comes inside a pinned jar, so every machine runs the same one: a server that happens to
-be on PATH differs in version, plugins and defaults, and would make a test's result depend on it.
-`mariadb.py` and `mysql8.py` say what differs between the two.
+be on PATH differs in version, plugins and defaults, and would make a result depend on it.
+`mariadb.py` says what is MariaDB's own.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, ClassVar, Self
 
 import pymysql
 
-from demo import watch_server
-from demo.server_files import ServerFiles
 from mirrorlake.errors import MachineError
+from mirrorlake.runtime.embedded import watch
+from mirrorlake.runtime.embedded.files import ServerFiles
 
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
-STOP_SECONDS = watch_server.GRACE + 5.0
+STOP_SECONDS = watch.GRACE + 5.0
 # sockaddr_un holds 108 bytes on Linux and 104 on macOS, the closing zero included.
 LONGEST_SOCKET = 103
 
@@ -119,6 +119,7 @@ class EmbeddedServer(ABC):
             database=database,
             charset="utf8mb4",
             autocommit=True,
+            connect_timeout=10,
         )
 
     def create_user(
@@ -180,7 +181,7 @@ class EmbeddedServer(ABC):
             *self.tuning,
             *extra_args,
         ]
-        watcher = [sys.executable, "-I", "-S", watch_server.__file__, str(self._runtime)]
+        watcher = [sys.executable, "-I", "-S", watch.__file__, str(self._runtime)]
         with self.log.open("ab") as log:
             self._log_start = log.tell()
             self._watcher = subprocess.Popen(

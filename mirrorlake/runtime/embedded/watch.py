@@ -1,4 +1,4 @@
-"""Run a server, and end it with whoever started this: ``watch_server.py FOLDER COMMAND…``.
+"""Run a server, and end it with whoever started this: ``watch.py FOLDER COMMAND…``.
 
 Standard library only, and small: it is started with ``python -I -S``. It ends the server with
 SIGTERM (SIGKILL after GRACE seconds) and removes FOLDER, which holds the server's socket, as soon
