@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from demo.__main__ import demo
-from demo.damage import TABLE, damage_table
+from demo.damage import TARGETS, damage_table
 from demo.mariadb import MariaDB
 from demo.nyc import load_nyc
 from demo.run import MARKER, USER
@@ -23,6 +23,7 @@ from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.workspace import Workspace
 
 PASSWORD = "the demo's"
+TABLE = TARGETS[0].table
 
 
 @pytest.mark.alone

@@ -1,0 +1,62 @@
+"""The demo's server with the shop alone, for who wants to mirror it by hand: the tutorial's."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from rich.console import Console
+
+from demo.mariadb import MariaDB
+from demo.run import MARKER, in_use, interruptible, make_again
+from demo.sabotage import connected, read_marker
+from demo.shop import create_shop
+from mirrorlake.runtime.permissions import held
+
+READER, PASSWORD = "mirror", "a-password"
+"""The account that mirrors: of a server that nobody but this machine can reach."""
+WRITER = "shop"
+_MAY_READ = {"shop.*": "SELECT", "*.*": "REPLICATION CLIENT, REPLICATION SLAVE, PROCESS"}
+
+
+def serve_shop(folder: Path, port: int | None, customers: int, console: Console) -> None:
+    """The server, in a ``folder`` that is made again, until Ctrl-C.
+
+    Raises:
+        MirrorlakeError: the folder is somebody else's, or the server does not start.
+    """
+    folder = folder.absolute()
+    with held("private"), in_use(folder), interruptible():
+        make_again(folder, console)
+        with MariaDB.start(folder / "mysql", port) as server:
+            with server.admin() as connection:
+                rows = create_shop(connection, customers=customers)
+            server.create_user(READER, PASSWORD, _MAY_READ)
+            password = secrets.token_urlsafe(16)
+            server.create_user(WRITER, password, {"shop.*": "ALL"})
+            marker = folder / MARKER
+            marker.chmod(0o600)
+            account = {"port": server.port, "user": WRITER, "password": password}
+            marker.write_text(json.dumps(account), encoding="utf-8")
+            for line in (
+                f"A shop of {sum(rows.values()):,} rows in {len(rows)} tables:",
+                f"  mysql://{READER}:{PASSWORD}@{server.host}:{server.port}/shop",
+                "Ctrl-C stops it.",
+            ):
+                console.print(line, highlight=False, soft_wrap=True)
+            Event().wait()
+
+
+def run_statement(folder: Path, statement: str) -> Sequence[tuple[Any, ...]]:
+    """One statement on a running demo's server, as the application that writes there.
+
+    Raises:
+        MirrorlakeError: no demo runs in ``folder``, or the server refuses the statement.
+    """
+    folder = folder.absolute()
+    with connected(folder, read_marker(folder)) as sql:
+        return sql(statement)
