@@ -42,7 +42,7 @@ async ([name, source, theme]) => {
 
 
 def diagram_path(source: str) -> Path:
-    """Where a diagram is drawn: its name changes with its text, so that an old one is never shown."""
+    """Where a diagram is drawn: its name changes with its text; an old one is never shown."""
     return DIAGRAMS / f"{hashlib.sha256(source.strip().encode()).hexdigest()[:12]}.svg"
 
 

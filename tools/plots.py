@@ -89,9 +89,8 @@ def _drawn(bar: Bar, top: int, scale: float) -> list[str]:
         left += wide
     if bar.spread:
         low, high = (_LABEL + one * scale for one in bar.spread)
-        drawn.append(
-            f'<path d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 4}v8M{high:.1f} {middle - 4}v8"/>'
-        )
+        ends = "".join(f"M{one:.1f} {middle - 4}v8" for one in (low, high))
+        drawn.append(f'<path d="M{low:.1f} {middle}H{high:.1f}{ends}"/>')
         left = max(left, high)
     drawn.append(f'<text x="{left + 8:.1f}" y="{top + 17}">{escape(bar.shown)}</text>')
     return drawn

@@ -1,7 +1,7 @@
 """Records the command line for the documents: ``python -m tools.recordings``.
 
 Each command is really run, one after the other, over the demo's shop on an embedded server; what it
-prints becomes docs/images/recordings/<name>.svg, through Rich's own export. Times and keys are those
+prints becomes docs/images/recordings/<name>.svg, through Rich's own export. Times and ids are those
 of that run. A picture names no font that would have to be fetched.
 """
 
@@ -71,14 +71,23 @@ RECORDINGS = (
     ),
 )
 _FORMAT = """\
-<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
+<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg"
+ role="img">
 <desc>%(commands)s</desc>
 <style>
-.{unique_id}-matrix {{ font-family: ui-monospace, SFMono-Regular, Consolas, "DejaVu Sans Mono", monospace; font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
-.{unique_id}-title {{ font-size: 17px; font-weight: 600; font-family: system-ui, "Segoe UI", Roboto, sans-serif; }}
+.{unique_id}-matrix {{
+  font: {char_height}px/{line_height}px ui-monospace, SFMono-Regular, Consolas, "DejaVu Sans Mono",
+    monospace;
+}}
+.{unique_id}-title {{ font: 600 17px system-ui, "Segoe UI", Roboto, sans-serif; }}
 {styles}
 </style>
-<defs><clipPath id="{unique_id}-clip-terminal"><rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" /></clipPath>{lines}</defs>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+</clipPath>
+{lines}
+</defs>
 {chrome}
 <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
 {backgrounds}

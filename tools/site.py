@@ -1,5 +1,5 @@
-"""The documentation's site: ``python -m tools.site`` builds it into ``site/``, ``--serve`` serves it
-on loopback while pages change, ``--check`` builds it elsewhere and looks at what was built.
+"""The documents' site: ``python -m tools.site`` builds it into ``site/``, ``--serve`` serves it on
+loopback while pages change, ``--check`` builds it elsewhere and looks at what was built.
 """
 
 from __future__ import annotations

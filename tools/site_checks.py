@@ -1,5 +1,5 @@
-"""What is wrong with a site that was built: links, things that are fetched from elsewhere, and words
-that a Git host shows otherwise.
+"""What is wrong with a site that was built: links, what is fetched from elsewhere, and words that a
+Git host shows otherwise.
 
 The site is made by Python-Markdown, which reads some Markdown otherwise than Git hosts do (a list
 without a blank line before it is no list). Each page is therefore rendered by CommonMark's rules,
@@ -127,9 +127,8 @@ def _broken(path: Path, page: Parsed, site: Path, pages: dict[Path, Parsed]) -> 
         target = target / "index.html" if target.is_dir() else target
         if not target.is_relative_to(site.resolve()) or not target.exists():
             yield f"{link} leads nowhere"
-        elif parts.fragment and target in pages:
-            if unquote(parts.fragment) not in pages[target].ids:
-                yield f"{link}: there is no such heading"
+        elif parts.fragment and unquote(parts.fragment) not in pages[target].ids:
+            yield f"{link}: there is no such heading"
 
 
 def _differs(source: Path, page: Parsed) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What makes a site of docs/ as it stands for a Git host: mkdocs calls these (`hooks` in mkdocs.yml).
+"""What makes a site of docs/ as it stands for a Git host: the `hooks` that mkdocs calls.
 
 - A pattern in `nav` stands for the pages that it matches.
 - Headings get the anchors that a Git host gives them.
@@ -122,7 +122,7 @@ def _page_of(path: Path) -> str:
     return f"# {name}\n\n````{language}\n{path.read_text('utf-8').rstrip()}\n````\n"
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Links that leave docs/ lead to the pages that stand for what is there."""
     uri = page.file.src_uri
     of_repository = uri.removeprefix("repository/") if uri.startswith("repository/") else None
@@ -131,6 +131,12 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         page.meta["search"] = {"exclude": True}
     folder = source.parent
     return _beside_fences(markdown, lambda text: LINK.sub(partial(_link, folder, uri), text))
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The theme's search is a dialog without a name, which a screen reader wants."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')
 
 
 def _beside_fences(markdown: str, change: Callable[[str], str]) -> str:

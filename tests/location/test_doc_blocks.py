@@ -47,7 +47,11 @@ def test_each_command_of_dagsters_has_its_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "workspace-grpc.yaml").touch()  # the page shows what is in it
+    # One that a page shows, and the repository's own.
+    for name in ("workspace-grpc.yaml", "path/to/the/clone/workspace.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     found = [
         words
         for block in ALL_BLOCKS
