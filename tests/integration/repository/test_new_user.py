@@ -7,15 +7,18 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from demo.mariadb import MariaDB, free_port
 from demo.shop import create_shop
 from mirrorlake.runtime.cache import cache_path
-from tests.support.documents.blocks import ROOT
+from tests.support.documents.blocks import ALL_BLOCKS, ROOT, Block
 from tests.support.documents.run_page import Ran, run_page
+from tests.support.postgres import PASSWORD, USER, running_postgres
 
 DOCS = ROOT / "docs"
 BIN = ROOT / ".venv" / "bin"
@@ -54,13 +57,68 @@ def assert_as_shown(ran: Sequence[Ran]) -> int:
     return len(shown)
 
 
-def test_the_tutorial(tmp_path: Path) -> None:
+def tutorial(home: Path, until: str = "") -> list[Ran]:
+    """The blocks of the tutorial that were run; what is here is set up already."""
     port = str(free_port())
-    left_out = ("make setup",)  # what is here is set up
-    ran = run_page(DOCS / "tutorial.md", tmp_path, environment(), {"3399": port}, left_out=left_out)
-    for number, one in enumerate(ran):
-        ran[number] = Ran(one.block, one.printed.replace(port, "3399"), one.shown)
-    assert assert_as_shown(ran) >= 6
+    ran = run_page(
+        *(DOCS / "tutorial.md", home, environment(), {"3399": port}),
+        left_out=("make setup",),
+        until=until,
+    )
+    return [replace(one, printed=one.printed.replace(port, "3399")) for one in ran]
+
+
+def test_the_tutorial_begins(tmp_path: Path) -> None:
+    """Its server, its contract and `doctor`; all of it, with Spark, in `make test-full`."""
+    assert assert_as_shown(tutorial(tmp_path, until="export SHOP_PASSWORD")) == 3
+
+
+@pytest.mark.full
+def test_the_tutorial(tmp_path: Path) -> None:
+    assert assert_as_shown(tutorial(tmp_path)) == 11
+
+
+def test_another_output_than_the_page_has_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```sh\necho 7 rows, 1.5 s\n```\n\n```text\n7 rows, 2.25 s\n```\n")
+    assert assert_as_shown(run_page(page, tmp_path, environment(), {})) == 1
+    page.write_text(page.read_text().replace("7 rows, 2", "8 rows, 2"))
+    with pytest.raises(AssertionError, match=r"page\.md:1"):
+        assert_as_shown(run_page(page, tmp_path, environment(), {}))
+    page.write_text("```sh\nfalse\n```\n")
+    with pytest.raises(AssertionError, match="exit 1"):
+        run_page(page, tmp_path, environment(), {})
+
+
+def test_accounts_and_databases_are_made_as_the_pages_say(tmp_path: Path) -> None:
+    """Statements that no parser of ours reads, on the servers that they are for."""
+    blocks = [b for b in ALL_BLOCKS if b.language == "sql" and b.text.startswith("CREATE ")]
+    of_mysql = [b for b in blocks if "IDENTIFIED BY" in b.text]
+    of_postgres = [b for b in blocks if b not in of_mysql]
+    assert len(of_mysql) == 1
+    assert len(of_postgres) == 3
+    with (
+        MariaDB.start(tmp_path / "mysql") as server,
+        server.admin() as admin,
+        admin.cursor() as cursor,
+    ):
+        for block in of_mysql:
+            for statement in statements(block):
+                cursor.execute(statement)
+    with running_postgres() as postgres, postgres_connection(postgres.port) as connection:
+        for block in of_postgres:
+            for statement in statements(block):
+                connection.execute(statement)
+
+
+def postgres_connection(port: int) -> psycopg.Connection[tuple[object, ...]]:
+    account = {"user": USER, "password": PASSWORD, "dbname": "postgres"}
+    return psycopg.connect(host="127.0.0.1", port=port, autocommit=True, **account)
+
+
+def statements(block: Block) -> list[str]:
+    text = re.sub(r"--.*", "", block.text)
+    return [one.strip() for one in text.split(";") if one.strip()]
 
 
 @pytest.mark.full
@@ -76,13 +134,14 @@ def test_the_quickstart_in_a_fresh_clone(tmp_path: Path) -> None:
             "db.example.com:3306": f"127.0.0.1:{server.port}",
             "path/to/the/clone": os.fspath(clone),
         }
-        outside = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-        outside["MIRRORLAKE_CACHE"] = os.fspath(cache_path())
-        ran = run_page(
-            DOCS / "quickstart.md",
-            clone,
-            {**outside, "HOME": os.fspath(home), **server.client_environment},
-            instead,
-            sql=server.client_command,
-        )
+        cache = {"MIRRORLAKE_CACHE": os.fspath(cache_path())}
+        outside = {
+            "PATH": os.environ["PATH"],
+            "LC_ALL": "C.UTF-8",
+            "HOME": os.fspath(home),
+            **cache,
+        }
+        libraries = f"LD_LIBRARY_PATH={server.client_environment.get('LD_LIBRARY_PATH', '')}"
+        client = ["env", libraries, *server.client_command]
+        ran = run_page(DOCS / "quickstart.md", clone, outside, instead, sql=client, seconds=1_100)
     assert assert_as_shown(ran) >= 1

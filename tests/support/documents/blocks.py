@@ -39,7 +39,8 @@ class Block:
     @property
     def place(self) -> str:
         """Where it is, for people."""
-        return f"{self.page.relative_to(ROOT)}:{self.line}"
+        inside = self.page.is_relative_to(ROOT)
+        return f"{self.page.relative_to(ROOT) if inside else self.page.name}:{self.line}"
 
     @property
     def not_run(self) -> str:

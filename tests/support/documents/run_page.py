@@ -40,6 +40,7 @@ def run_page(
     instead: Mapping[str, str],
     *,
     left_out: Sequence[str] = (),
+    until: str = "",
     sql: Sequence[str] = (),
     seconds: float = 900,
 ) -> list[Ran]:
@@ -48,6 +49,7 @@ def run_page(
     Args:
         instead: words of the page → what stands for them here.
         left_out: blocks that begin so are not run.
+        until: the block that begins so is the last.
         sql: the server's own client, for blocks of SQL.
 
     Raises:
@@ -56,9 +58,13 @@ def run_page(
     wanted = [
         block
         for block in blocks_of(page)
-        if not block.not_run and not block.text.startswith(tuple(left_out) or ("\0",))
+        if not block.not_run and not (left_out and block.text.startswith(tuple(left_out)))
     ]
-    script = ["set -eo pipefail", 'trap "kill \\$(jobs -p) 2>/dev/null; wait" EXIT']
+    if until:
+        last = next(n for n, block in enumerate(wanted) if block.text.startswith(until))
+        wanted = wanted[: last + 1]
+    # Each program that goes on is a group of its own, which ends as a whole.
+    script = ["set -emo pipefail", "trap 'for j in $(jobs -p); do kill -- -$j; done; wait' EXIT"]
     for block in wanted:
         script += _lines(block, instead, sql)
     done = subprocess.run(
