@@ -53,8 +53,6 @@ def main() -> int:
     given = parser.parse_args()
     pages = sorted(ROOT.glob("docs/**/*.md"))
     sources = [source for page in pages for source in _BLOCK.findall(page.read_text("utf-8"))]
-    # The README's is drawn by Git hosts alone; the test that compares them knows of it, too.
-    sources += _BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
     DIAGRAMS.mkdir(parents=True, exist_ok=True)
     wanted = {diagram_path(source): source for source in sources}
     for path in DIAGRAMS.glob("*.svg"):

@@ -4,7 +4,6 @@ nothing serious, the search finds, and light and dark can be read."""
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +17,15 @@ from tools.site import build
 
 SIZES = (390, 820, 1440)
 QUICK = (390, "dark")
-PAGES = ("index", "tutorial", "comparison", "concepts", "performance", "cli", "adr/index")
+PAGES = (
+    "index",
+    *(
+        pytest.param(name, marks=pytest.mark.full)
+        for name in ("tutorial", "comparison", "concepts", "performance", "cli", "adr/index")
+    ),
+)
+BROKEN = """[...document.images].filter((one) => one.complete && !one.naturalWidth)
+    .map((one) => one.src)"""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -62,26 +69,12 @@ def page(request: pytest.FixtureRequest, browser: Browser, site: str) -> Iterato
     context.close()
 
 
-def keep(page: Page, name: str, folder: Path) -> None:
-    size = page.viewport_size or {"width": 0}
-    scheme = (
-        "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
-    )
-    folder = Path(os.environ.get("MIRRORLAKE_SITE_SCREENSHOTS", folder))
-    page.screenshot(
-        path=folder / f"{name.replace('/', '-')}-{size['width']}-{scheme}.png", full_page=True
-    )
-
-
-def test_pages_fit_and_can_be_read(page: Page, tmp_path: Path) -> None:
-    for name in PAGES:
-        page.goto(f"/{name}.html")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-        broken = page.evaluate(
-            "[...document.images].filter((one) => one.complete && !one.naturalWidth).map((one) => one.src)"
-        )
-        assert broken == [], name
-        keep(page, name, tmp_path)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_and_shows_its_pictures(page: Page, name: str, tmp_path: Path) -> None:
+    page.goto(f"/{name}.html")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(BROKEN) == []
+    page.screenshot(path=tmp_path / "page.png", full_page=True)  # for who wants to look
 
 
 def test_the_landing_page_is_accessible(page: Page) -> None:
