@@ -71,7 +71,7 @@ def sql(statement: str, folder: Path) -> None:
     from demo.serve import run_statement
 
     for row in run_statement(folder, statement):
-        show.console.print("\t".join(map(str, row)), markup=False, highlight=False, soft_wrap=True)
+        click.echo("\t".join(map(str, row)))
 
 
 @demo.command()

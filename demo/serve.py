@@ -9,12 +9,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pymysql
 from rich.console import Console
 
 from demo.mariadb import MariaDB
 from demo.run import MARKER, in_use, interruptible, make_again
 from demo.sabotage import connected, read_marker
 from demo.shop import create_shop
+from mirrorlake.errors import SourceError
 from mirrorlake.runtime.permissions import held
 
 READER, PASSWORD = "mirror", "a-password"
@@ -59,4 +61,10 @@ def run_statement(folder: Path, statement: str) -> Sequence[tuple[Any, ...]]:
     """
     folder = folder.absolute()
     with connected(folder, read_marker(folder)) as sql:
-        return sql(statement)
+        try:
+            return sql(statement)
+        except pymysql.Error as error:
+            raise SourceError(
+                f"the demo's server refuses the statement: {error.args[-1]}",
+                next_step="Correct it, and give it again",
+            ) from error

@@ -63,9 +63,8 @@ def run_page(
     if until:
         last = next(n for n, block in enumerate(wanted) if block.text.startswith(until))
         wanted = wanted[: last + 2]  # what it prints may follow
-        wanted = wanted[: last + 1] + [
-            one for one in wanted[last + 1 :] if one.language in _PRINTED
-        ]
+        if wanted[-1].language not in _PRINTED:
+            wanted = wanted[: last + 1]
     # Each program that goes on is a group of its own, which ends as a whole.
     script = ["set -emo pipefail", "trap 'for j in $(jobs -p); do kill -- -$j; done; wait' EXIT"]
     for block in wanted:

@@ -66,7 +66,7 @@ def test_a_command_that_is_not_there_is_found(line: str) -> None:
 def test_commands_are_taken_apart_as_a_shell_does() -> None:
     text = "A=1 a 'b c' \\\n  d && e > f; g=$(h | i)  # j\ncat > x <<'END'\nk l\nEND\n"
     found = [["a", "b c", "d"], ["e"], ["h"], ["i"], ["cat"]]
-    assert [words for words in shell.commands_of(text) if words != ["g=$"]] == found
+    assert list(shell.commands_of(text)) == found
 
 
 @pytest.mark.parametrize("block", of("yaml"))
