@@ -98,7 +98,8 @@ def _outside(text: str, folder: Path) -> list[Path]:
     return [
         one
         for one in targets
-        if one.exists() and not one.is_relative_to(DOCS) and one not in _HOMES
+        if one.exists() and one.is_relative_to(ROOT) and not one.is_relative_to(DOCS)
+        if one not in _HOMES
     ]
 
 
@@ -113,7 +114,9 @@ def _page_of(path: Path) -> str:
         return path.read_text("utf-8")
     name = path.relative_to(ROOT).as_posix()
     if path.is_dir():
-        inside = sorted(one for one in path.rglob("*") if one.is_file() and "__" not in str(one))
+        inside = sorted(
+            one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts
+        )
         return f"# {name}\n\n" + "".join(
             f"- [`{one.relative_to(path)}`]({one.relative_to(path.parent).as_posix()})\n"
             for one in inside
