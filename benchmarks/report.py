@@ -97,6 +97,8 @@ def _plot(section: dict[str, Any]) -> str:
     side, first = columns.index("side"), columns.index("median s")
     bars: list[Bar] = []
     for row in section["rows"]:
+        if not row[first]:
+            continue  # a side that failed has no time
         median, low, high = (float(cell.replace(",", "")) for cell in row[first : first + 3])
         label = ", ".join(row[: side + 1]).replace("`", "")
         colour = "b" if row[side].replace("`", "").startswith(_OTHERS) else "a"

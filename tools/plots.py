@@ -44,7 +44,7 @@ class Bar:
 def bar_chart(
     title: str, unit: str, bars: Sequence[Bar], legend: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """A chart of bars from the left, longest scale first read: all begin at zero.
+    """A chart of horizontal bars, which all begin at zero.
 
     Args:
         unit: what the numbers are.
