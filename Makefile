@@ -16,7 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 ROUNDS ?= 20
 SEED ?= 1
 RECORD ?=
-.PHONY: help setup warm demo sabotage faults test test-full test-live soak check bench lock clean
+SERVE ?=
+.PHONY: help setup warm demo sabotage faults test test-full test-live soak check docs bench lock clean
 
 help: ## Show this list
 	@echo 'Mirrorlake: MySQL, mirrored exactly in the lake, and proved.'
@@ -59,6 +60,9 @@ soak: warm ## Kill and recover (ROUNDS=200 SEED=7); RECORD=1 writes docs/reliabi
 check: setup ## Lint, format, types and layers: what CI runs before the tests
 	@"$(BIN)/python" tools/check.py
 
+docs: setup ## Build the documentation's site into site/ (SERVE=1: serve it on loopback)
+	@"$(BIN)/python" -m tools.site $(if $(filter-out 0,$(SERVE)),--serve)
+
 bench: warm ## Run the side-by-side benchmarks and print ratios
 	@"$(BIN)/python" -m benchmarks
 
@@ -71,5 +75,5 @@ lock: setup ## Make requirements.lock again from requirements.in, and the emulat
 
 clean: ## Remove what was made inside this folder (the shared cache folder stays)
 	@rm -rf .venv .mirrorlake .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov \
-		.import_linter_cache build dist *.egg-info spark-warehouse metastore_db derby.log
+		.import_linter_cache build dist site *.egg-info spark-warehouse metastore_db derby.log
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

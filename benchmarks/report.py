@@ -16,9 +16,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tools.plots import Bar, bar_chart, write_plots
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
+_OTHERS = ("mariadb", "dlt", "rivet", "Spark JDBC", "SQLMesh", "a contract for each")
+"""How the sides begin that ours are measured beside."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,47 @@ def keep(part: str, command: str, figures: Figures) -> None:
 
 def write_page() -> None:
     """docs/performance.md from the figures of every part that was run."""
-    # What people meet first stands first.
-    paths = sorted(RESULTS.glob("*.json"), key=lambda p: (not p.stem.startswith("first"), p.name))
-    records = [json.loads(p.read_text("utf-8")) for p in paths]
+    records = kept_records()
     PAGE.write_text(page(records), encoding="utf-8")
+    write_plots(PAGE, plots(records))
+
+
+def kept_records() -> list[dict[str, Any]]:
+    """The figures of every part that was run: what people meet first stands first."""
+    paths = sorted(RESULTS.glob("*.json"), key=lambda p: (not p.stem.startswith("first"), p.name))
+    return [json.loads(p.read_text("utf-8")) for p in paths]
+
+
+def plots(records: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """File name → chart, of every section whose sides are measured beside one another."""
+    return {
+        _plot_name(record, number): _plot(section)
+        for record in records
+        for number, section in enumerate(record["figures"])
+        if _is_plotted(section)
+    }
+
+
+def _plot_name(record: dict[str, Any], number: int) -> str:
+    return f"{record['part']}-{number + 1}.svg"
+
+
+def _is_plotted(section: dict[str, Any]) -> bool:
+    return {"side", "median s", "min", "max"} <= {*section["columns"]}
+
+
+def _plot(section: dict[str, Any]) -> str:
+    columns = section["columns"]
+    side, first = columns.index("side"), columns.index("median s")
+    bars: list[Bar] = []
+    for row in section["rows"]:
+        if not row[first]:
+            continue  # a side that failed has no time
+        median, low, high = (float(cell.replace(",", "")) for cell in row[first : first + 3])
+        label = ", ".join(row[: side + 1]).replace("`", "")
+        colour = "b" if row[side].replace("`", "").startswith(_OTHERS) else "a"
+        bars.append(Bar(label, [(median, colour)], f"{median:g} s", (low, high)))
+    return bar_chart(section["title"].replace("`", ""), "median seconds, lowest to highest", bars)
 
 
 def page(records: Sequence[dict[str, Any]]) -> str:
@@ -75,8 +116,11 @@ def page(records: Sequence[dict[str, Any]]) -> str:
     ]
     for record in records:
         lines += ["", f"## Part `{record['part']}`"]
-        for section in record["figures"]:
+        for number, section in enumerate(record["figures"]):
             lines += ["", f"### {section['title']}", "", section["about"], ""]
+            if _is_plotted(section):
+                picture = f"images/plots/{_plot_name(record, number)}"
+                lines += [f"![{section['title'].replace('`', '')}: the table below]({picture})", ""]
             lines += _markdown(section["columns"], section["rows"])
             for note in section["notes"]:
                 lines += ["", note]

@@ -1,5 +1,5 @@
 """``python -m demo`` runs the demo; ``sabotage`` damages a table of it, for the UI to show;
-``faults`` plants every fault there is, and repairs it."""
+``faults`` plants every fault there is, and repairs it; ``shop`` starts its server alone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 MISSED = 9
 """The exit code where a fault was not caught, or not repaired."""
 
-
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--once", is_flag=True, help="Then run every check of Dagster and stop; start no UI.")
-@click.option(
+_folder = click.option(
     "--folder",
     type=click.Path(path_type=Path),
     default=Path(".mirrorlake/demo"),
     help="The demo's folder.",
 )
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--once", is_flag=True, help="Then run every check of Dagster and stop; start no UI.")
+@_folder
 @click.option("--port", type=int, help="The embedded server's port; a free one by default.")
 @click.option(
     "--changes",
@@ -51,34 +53,57 @@ def demo(context: click.Context, once: bool, folder: Path, port: int | None, cha
 
 
 @demo.command()
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path),
-    default=Path(".mirrorlake/demo"),
-    help="The demo's folder.",
-)
+@_folder
+@click.option("--port", type=int, help="The embedded server's port; a free one by default.")
+@click.option("--customers", type=int, default=400, show_default=True, help="The shop's size.")
+def shop(folder: Path, port: int | None, customers: int) -> None:
+    """Start the embedded server with the shop alone, to mirror it by hand; Ctrl-C stops it."""
+    from demo.serve import serve_shop
+
+    serve_shop(folder, port, customers, show.console)
+
+
+@demo.command()
+@click.argument("statement")
+@_folder
+def sql(statement: str, folder: Path) -> None:
+    """Run one statement on the running demo's server, as its application would."""
+    from demo.serve import run_statement
+
+    for row in run_statement(folder, statement):
+        click.echo("\t".join(map(str, row)))
+
+
+@demo.command()
+@_folder
 @click.option("--seed", type=int, help="Which rows; others each time by default.")
 def sabotage(folder: Path, seed: int | None) -> None:
     """Damage a table of the running demo: a row is lost, and a number of another is wrong.
 
     It stays so until somebody repairs it: what to press in Dagster's UI is printed.
     """
-    from demo.damage import COLUMN, damage_table
+    from demo.damage import damage_table
 
     done = damage_table(folder, Random(seed))  # noqa: S311
     lines = (
         f"[bold]{escape(done.table)} is damaged[/], in the lake's deduped layer:",
         f"  the row {_shown(done.lost)} is lost",
-        f"  the row {_shown(done.altered)} has {COLUMN} {done.after}; in MySQL {done.before}",
+        f"  the row {_shown(done.altered)} has {done.column} {done.after}; in MySQL {done.before}",
+        *(_steps_in_dagster(done.page) if done.ui else ()),
+    )
+    for line in lines:
+        show.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _steps_in_dagster(page: str) -> Sequence[str]:
+    return (
         "In Dagster:",
-        f"  1. Open {escape(done.page)}",
+        f"  1. Open {escape(page)}",
         "  2. Execute exact_match (beside its name): it goes red, and lists both rows",
         "  3. Follow its link “Put it right” to the job repair; Launch Run",
         "  4. Back on that page it is green: both rows were read again from MySQL, and proved",
         "[dim]Nobody presses anything? The schedule “proofs” finds it within two hours.[/]",
     )
-    for line in lines:
-        show.console.print(line, highlight=False, soft_wrap=True)
 
 
 def _shown(key: Sequence[object]) -> str:
@@ -86,12 +111,7 @@ def _shown(key: Sequence[object]) -> str:
 
 
 @demo.command()
-@click.option(
-    "--folder",
-    type=click.Path(path_type=Path),
-    default=Path(".mirrorlake/demo"),
-    help="The demo's folder.",
-)
+@_folder
 @click.option(
     "--fault",
     "names",

@@ -63,12 +63,12 @@ def run_demo(folder: Path, *, port: int | None, changes: int, once: bool, consol
     """
     folder = folder.absolute()
     # As its contract has it, and from the first file on: its server, its lake and Dagster's home.
-    with held("private"), _in_use(folder):
+    with held("private"), in_use(folder):
         return _run(folder, port, changes, once, console)
 
 
 @contextmanager
-def _in_use(folder: Path) -> Iterator[None]:
+def in_use(folder: Path) -> Iterator[None]:
     """Hold the folder against another demo, which would empty it.
 
     Raises:
@@ -95,8 +95,8 @@ def _in_use(folder: Path) -> Iterator[None]:
 
 
 def _run(folder: Path, port: int | None, changes: int, once: bool, console: Console) -> int:
-    _make_anew(folder, console)
-    with _interruptible(), MariaDB.start(folder / "mysql", port) as server:
+    make_again(folder, console)
+    with interruptible(), MariaDB.start(folder / "mysql", port) as server:
         console.print(f"Embedded MariaDB on {server.host}:{server.port}", highlight=False)
         config = _set_up(server, folder, console)
         writer = LiveWriter(lambda: _connect(server), rate=RATE)
@@ -121,7 +121,7 @@ def _run(folder: Path, port: int | None, changes: int, once: bool, console: Cons
         return browse(config, LiveWriter(lambda: _connect(server), seed=12, rate=5.0), console)
 
 
-def _make_anew(folder: Path, console: Console) -> None:
+def make_again(folder: Path, console: Console) -> None:
     """An empty folder: only one that a demo made before is emptied."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).exists():
         raise MachineError(
@@ -281,7 +281,7 @@ def _surplus(contract: TableContract, writer: LiveWriter) -> Sequence[tuple[str,
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """SIGTERM ends the demo as Ctrl-C does: everything that was started is stopped."""
 
     def stop(_signum: int, _frame: FrameType | None) -> None:

@@ -328,7 +328,8 @@ def read_marker(folder: Path) -> dict[str, Any]:
     """
     try:
         found: dict[str, Any] = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-        return {"port": found["port"], "password": found["password"], "ui": found.get("ui", "")}
+        account = {"user": found.get("user", USER), "password": found["password"]}
+        return {"port": found["port"], **account, "ui": found.get("ui", "")}
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
             f"{folder} is not the folder of a running demo, and nothing else is damaged on purpose",
@@ -348,7 +349,7 @@ def connected(folder: Path, demo: dict[str, Any]) -> Iterator[Sql]:
         connection = pymysql.connect(
             host="127.0.0.1",
             port=int(demo["port"]),
-            user=USER,
+            user=str(demo["user"]),
             password=str(demo["password"]).encode(),  # pyright: ignore[reportArgumentType]
             charset="utf8mb4",
             autocommit=True,

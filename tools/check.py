@@ -1,4 +1,5 @@
-"""`make check`: lint, format, types, layers and layout side by side; each one's output is whole."""
+"""`make check`: lint, format, types, layers, layout and the documents' site side by side; each
+one's output is whole."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 CHECKS: tuple[tuple[str | Path, ...], ...] = (
     (BIN / "basedpyright",),  # the longest: it starts first
+    (sys.executable, "-m", "tools.site", "--check"),
     (BIN / "lint-imports",),
     (BIN / "ruff", "check", "."),
     (BIN / "ruff", "format", "--check", "."),

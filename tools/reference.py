@@ -6,6 +6,7 @@
 - docs/runbook.md and docs/reference/errors.md: what `mirrorlake explain` says.
 - docs/reference/json.md: between its marks, the fields of what ``--json`` prints, as the
   dataclasses' docstrings describe them.
+- docs/performance.md and docs/reliability.md with their charts, from the figures that are kept.
 
 A test compares each page with what this writes.
 """
@@ -332,10 +333,16 @@ PAGES = {CLI: cli_page, CONFIGURATION: configuration_page, JSON: json_page, **ru
 
 
 def main() -> None:
-    """Write every page."""
+    """Write every page, and those of kept figures with their charts."""
+    from benchmarks import report
+    from tests.soak import report as soak_report
+
     for path, page in PAGES.items():
         path.write_text(page(), "utf-8")
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+    for figures in (report, soak_report):
+        figures.write_page()
+        sys.stdout.write(f"{figures.PAGE.relative_to(ROOT)}\n")
 
 
 if __name__ == "__main__":

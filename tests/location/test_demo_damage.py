@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from demo.__main__ import demo
 from demo.contract import demo_contract
-from demo.damage import TABLE, damage_table
+from demo.damage import TARGETS, damage_table
 from demo.nyc import load_nyc
 from demo.run import MARKER, USER
 from mirrorlake.config import load_config
@@ -23,6 +23,7 @@ from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
 
 PASSWORD = "the demo's"
+TABLE = TARGETS[0].table
 
 
 @pytest.mark.alone

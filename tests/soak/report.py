@@ -24,6 +24,7 @@ from tests.soak.kills import KINDS, OF_TABLES
 from tests.soak.moves import HANDS, MOVES
 from tests.soak.soak import Soak
 from tests.soak.steps import FINISHED, STEPS
+from tools.plots import Bar, bar_chart, write_plots
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -108,7 +109,7 @@ def is_good(result: Mapping[str, Any]) -> bool:
 
 def text_of(result: Mapping[str, Any]) -> str:
     """For the terminal: the figures, and every fault."""
-    lines = ["", *_figures(result)]
+    lines = ["", *(line for line in _figures(result) if not line.startswith("!["))]
     for name, found in result["faults"].items():
         lines += [f"{name}: {what}" for what in found[:20]]
     for name in uncovered(result):
@@ -122,7 +123,7 @@ def record(result: Mapping[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(result, indent=2, ensure_ascii=False)
     (RESULTS / "soak.json").write_text(text + "\n", "utf-8")
-    PAGE.write_text(page(), "utf-8")
+    write_page()
 
 
 def record_alarms(result: Mapping[str, Any]) -> None:
@@ -130,7 +131,7 @@ def record_alarms(result: Mapping[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(result, indent=2, ensure_ascii=False)
     (RESULTS / "alarms.json").write_text(text + "\n", "utf-8")
-    PAGE.write_text(page(), "utf-8")
+    write_page()
 
 
 def record_tests(junit: Path) -> None:
@@ -151,7 +152,7 @@ def record_tests(junit: Path) -> None:
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "full.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-    PAGE.write_text(page(), "utf-8")
+    write_page()
 
 
 def record_mutants(found: Mapping[str, Any]) -> None:
@@ -168,7 +169,37 @@ def record_mutants(found: Mapping[str, Any]) -> None:
         "modules": {name: modules[name] for name in sorted(modules)},
     }
     kept.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_page()
+
+
+def write_page() -> None:
+    """docs/reliability.md, and its charts."""
     PAGE.write_text(page(), "utf-8")
+    write_plots(PAGE, plots())
+
+
+def plots() -> dict[str, str]:
+    """File name → chart, of the figures that are kept."""
+    drawn: dict[str, str] = {}
+    if (kept := RESULTS / "soak.json").exists():
+        steps = json.loads(kept.read_text("utf-8"))["steps"]
+        kills = {step: sum(kinds.values()) for step, kinds in steps.items()}
+        bars = [Bar(step, [(number, "a")], str(number)) for step, number in kills.items()]
+        title = "Where the run was when the kill fell"
+        drawn["reliability-steps.svg"] = bar_chart(title, "kills", bars)
+    if (kept := RESULTS / "mutants.json").exists():
+        bars = [
+            Bar(name, [(killed, "a"), (known, "c"), (left, "d")], f"{killed} of {made}")
+            for name, made, killed, known, left in _mutant_rows(json.loads(kept.read_text("utf-8")))
+        ]
+        words = [
+            ("a", "noticed"),
+            ("c", "not, and explained below"),
+            ("d", "not, and not explained"),
+        ]
+        title = "Mutants that tests noticed, by module"
+        drawn["reliability-mutants.svg"] = bar_chart(title, "mutants", bars, words)
+    return drawn
 
 
 def page() -> str:
@@ -205,6 +236,8 @@ def _figures(result: Mapping[str, Any]) -> list[str]:
         f"try, never more than {recovery['tries']}.",
         "",
         "Where the run was when the kill fell, by what was killed:",
+        "",
+        "![Kills by step of the protocol: the table below](images/plots/reliability-steps.svg)",
         "",
         *_markdown(
             ("step of the protocol", *OF_TABLES, "all"),
@@ -305,14 +338,11 @@ def _alarms(result: Mapping[str, Any]) -> list[str]:
 
 
 def _mutants(result: Mapping[str, Any]) -> list[str]:
-    explained = (HERE / "mutants.md").read_text("utf-8")
-    rows: list[tuple[str, int, int, int, int]] = []
-    for name, one in result["modules"].items():
-        known = sum(told in explained for told in one["survivors"])
-        left = len(one["survivors"])
-        rows.append((name, one["mutants"], one["mutants"] - left, known, left - known))
+    rows = _mutant_rows(result)
     total = ("**all**", *(sum(row[n] for row in rows) for n in range(1, 5)))
     return [
+        "![Mutants by module: the table below](images/plots/reliability-mutants.svg)",
+        "",
         *_markdown(
             ("module", "mutants", "killed", "explained", "not explained"),
             [(str(name), *map(str, figures)) for name, *figures in (*rows, total)],
@@ -320,6 +350,17 @@ def _mutants(result: Mapping[str, Any]) -> list[str]:
         "",
         _origin(result),
     ]
+
+
+def _mutant_rows(result: Mapping[str, Any]) -> list[tuple[str, int, int, int, int]]:
+    """Module, mutants, killed, explained, not explained."""
+    explained = (HERE / "mutants.md").read_text("utf-8")
+    rows: list[tuple[str, int, int, int, int]] = []
+    for name, one in result["modules"].items():
+        known = sum(told in explained for told in one["survivors"])
+        left = len(one["survivors"])
+        rows.append((name, one["mutants"], one["mutants"] - left, known, left - known))
+    return rows
 
 
 def _origin(result: Mapping[str, Any]) -> str:

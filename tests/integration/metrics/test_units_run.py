@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from demo.embedded import EmbeddedServer
+from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place
 from tests.integration.contract_files import write_contract
 from tests.unit.repository.test_units import ROOT, read

@@ -84,3 +84,15 @@ def test_what_rivet_loses(mysql8_away: MySQL8, tmp_path: Path) -> None:
 
 def test_the_page_says_what_was_found() -> None:
     assert matrix() in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_comparison_counts_what_was_found() -> None:
+    page = PAGE.with_name("comparison.md").read_text(encoding="utf-8")
+    equal = {tool: [*found.values()].count("equal") for tool, found in OUTCOMES.items()}
+    dlt = " and ".join(
+        ", ".join(str(n) for tool, n in equal.items() if tool.startswith("dlt")).rsplit(", ", 1)
+    )
+    tried = len(COLUMNS)
+    assert f"of {tried} types, {dlt} are equal" in page
+    assert f"of {tried} types, {equal['Spark JDBC']} are equal" in page
+    assert f"of {len(ON_MYSQL)} types, {equal['rivet']} are equal" in page

@@ -1,4 +1,5 @@
-"""The documents say what is there: files, links, commands, variables, decisions."""
+"""The documents say what is there: files, links, variables, decisions. Their code blocks are read in
+`test_doc_blocks.py`."""
 
 from __future__ import annotations
 
@@ -8,10 +9,8 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import click
 import pytest
 
-from mirrorlake.cli.main import cli
 from mirrorlake.config import load_config
 
 ROOT = Path(__file__).parents[3]
@@ -110,22 +109,6 @@ def test_every_make_target_that_is_named_is_there(page: Path) -> None:
 
 def test_the_two_commands_are_in_the_readme() -> None:
     assert "```sh\nmake demo\nmake test\n```" in ROOT.joinpath("README.md").read_text("utf-8")
-
-
-def test_every_command_line_that_is_shown_can_be_parsed() -> None:
-    for page in PAGES:
-        blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-        for line in (part for block in blocks for part in re.split(r"\n|&&", block)):
-            words = line.split()
-            if words and words[0] == "mirrorlake":
-                command: click.Command = cli
-                context = click.Context(cli)
-                rest = words[1:]
-                while isinstance(command, click.Group) and rest:
-                    found = command.get_command(context, rest[0])
-                    assert found is not None, line
-                    command, rest = found, rest[1:]
-                command.make_context(words[-1], rest)
 
 
 def test_the_licence_is_apaches_own_text() -> None:
