@@ -12,11 +12,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from demo.shop import create_shop
 
 from mirrorlake.runtime.cache import cache_path
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.embedded.server import free_port
+from mirrorlake.trial.shop import create_shop
 from tests.support.documents.blocks import ALL_BLOCKS, ROOT, Block
 from tests.support.documents.run_page import Ran, run_page
 from tests.support.postgres import PASSWORD, USER, running_postgres
