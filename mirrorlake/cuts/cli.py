@@ -75,12 +75,11 @@ def cut(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.cuts.due import due_terms
-    from mirrorlake.cuts.make import CutTerms, make_cut
-    from mirrorlake.operations.following.follower import followed_tables
+    from mirrorlake.cuts.make import CutTerms, make_cut, tables_of_cuts
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    config.require_secrets(followed_tables(config, source))
+    config.require_secrets(tables_of_cuts(config, source))
     kept = None if keep is None else show.as_duration(keep, "--keep")
     asked: CutTerms | None = CutTerms(name, kept, prove, lock, others)
     _refuse_together(asked, due=due)

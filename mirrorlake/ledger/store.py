@@ -138,3 +138,7 @@ class Ledger(
     def is_held(self, table: str) -> bool:
         """Whether a run that may still live holds the table."""
         return self._leases.is_held(table)
+
+    def times_taken(self, table: str) -> int:
+        """How often the table's lease was taken."""
+        return self._leases.times_taken(table)

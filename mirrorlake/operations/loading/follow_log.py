@@ -194,7 +194,7 @@ def _read(
         others = [] if beside is None else beside.tables
         if any(end.position < one.place.log for one in others):
             others = []  # another run was here meanwhile
-        parts = (workspace, connection, leased, seen, end, [*tables, *others])
+        parts = (workspace, connection, leased, seen, end, [*tables, *others], source)
         stream = LogStream(*parts, raises=raises)
         stream.follow()
         if beside is not None and others:

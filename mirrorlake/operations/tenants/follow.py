@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:  # the decoder is imported once a table follows a log
         FollowingTenant,
         TenantsInLog,
     )
-    from mirrorlake.sources.mysql.following.log_state import LogEnd
 
 _COPIED_OTHERWISE = "its table, or its contract, is not what it was when it was copied"
 
@@ -136,12 +135,13 @@ def _follow(of: Following, found: TenantsFollowed) -> None:
             seen = replace(read_position(connection), clock=end.clock)
             stream = LogStream(
                 *(workspace, connection, lambda _: nullcontext(workspace), seen, end, members),
+                of.source,
                 raises=False,
             )
             stream.follow()
             names = {one.name for one in stream.done}
             members = [member for member in members if member.name in names]
-        take_followed(of, group, members, end, found)
+        take_followed(of, group, members, end.clock.replace(tzinfo=UTC), found)
     found.lost |= group.lost
     if group.error is not None:
         raise group.error
@@ -229,12 +229,15 @@ def take_followed(
     of: Following,
     group: TenantsInLog,
     members: Iterable[FollowingTenant],
-    end: LogEnd,
+    at: datetime,
     found: TenantsFollowed,
 ) -> None:
-    """Write down tenants that were followed to their log's end, and until when they are what MySQL
-    has."""
-    ledger, at = of.workspace.ledger, end.clock.replace(tzinfo=UTC)
+    """Write down tenants that were followed to their log's end.
+
+    Args:
+        at: until when (UTC, by the source) they are then what MySQL has.
+    """
+    ledger = of.workspace.ledger
     known = {**ledger.tenants(of.table.name), **of.copies}
     done: dict[TenantPlace, Tenant] = {}
     for member in members:
