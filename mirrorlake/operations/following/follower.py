@@ -36,7 +36,7 @@ from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
 from mirrorlake.operations.following.read_beside import ReadBeside, copy_table
 from mirrorlake.operations.following.retries import BACKOFF
-from mirrorlake.operations.following.rounds import Beside, Rounds
+from mirrorlake.operations.following.rounds import ReadingBeside, Rounds
 from mirrorlake.operations.following.tenant_rounds import sync_source
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.sessions.connect import session
@@ -106,7 +106,7 @@ def follow_source(
         ReadBeside(copy_table, waits=terms.once) as copies,
         ReadBeside(sync_source, waits=terms.once) as syncs,
     ):
-        beside = Beside(copies, syncs)
+        beside = ReadingBeside(copies, syncs)
         _Following(workspace, source, stop, on_round, on_wait, terms, beside).run()
 
 
@@ -118,7 +118,7 @@ class _Following:
     on_round: OnRound
     on_wait: OnWait
     terms: FollowTerms
-    beside: Beside
+    beside: ReadingBeside
     failures: int = 0
     began: bool = False
 

@@ -11,7 +11,7 @@ What belongs here: what a round loads of them. What doesn't: their sync, and whe
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -53,7 +53,7 @@ class _Known:
     """What the ledger has of the tenants of one source: whatever another run does changes it."""
 
     places: SourcePlaces
-    tenants: dict[TenantPlace, tuple[object, ...]]
+    tenants: Mapping[TenantPlace, tuple[object, ...]]
 
 
 @dataclass

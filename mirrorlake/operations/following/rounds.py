@@ -58,7 +58,7 @@ MEETS: Final = 20
 
 
 @dataclass(frozen=True)
-class Beside:
+class ReadingBeside:
     """What one follower has begun to read beside its rounds: copies of tables, and syncs of tables
     of tenants."""
 
@@ -82,7 +82,7 @@ class Rounds:
         connection: Connection[Any],
         lease: Lease,
         limits: BatchLimits,
-        beside: Beside,
+        beside: ReadingBeside,
     ) -> None:
         self._workspace, self._connection = workspace, connection
         self._lease, self._limits, self._copies = lease, limits, beside.copies

@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as _compute
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from demo.embedded import EmbeddedServer
 from mirrorlake.cli.main import cli
-from mirrorlake.config import load_config
 from mirrorlake.errors import ConfigError
+from mirrorlake.failpoints import OF_SHOWN_TOGETHER
 from mirrorlake.load.following.log_rows import LogRows
 from mirrorlake.load.tenants import log_load
 from mirrorlake.operations.following import tenant_rounds
@@ -45,7 +44,6 @@ from tests.integration.operations.test_tenants_by_log import (
     NAMES,
     assert_as_rebuilt,
     assert_mirrored,
-    change,
     check,
     kinds,
     rows,
@@ -154,9 +152,9 @@ def test_tenants_that_join_are_altered_and_go(tenants: Tenants, joins: list[Live
         tenants.make("d", COLUMNS, *rows(7, 8))
         said("1 tenant joined")
         tenants.run("a", "ALTER TABLE orders ADD COLUMN more INT DEFAULT 7")
-        said("a statement altered it: ALTER TABLE orders")
+        said(f"1 tenant could not be followed: s.{tenants.name('a')}: ")
         tenants.run("b", "TRUNCATE orders", f"INSERT INTO orders VALUES {rows(9)[0]}")
-        said("a statement altered it: TRUNCATE orders")
+        said(f"1 tenant could not be followed: s.{tenants.name('b')}: ")
         running.until(lambda: is_shown(tenants))
         before = len(joins)
         tenants.run("a", "UPDATE orders SET more = 8")
@@ -174,46 +172,53 @@ def test_tenants_that_join_are_altered_and_go(tenants: Tenants, joins: list[Live
     assert_as_rebuilt(tenants)
 
 
+@pytest.fixture
+def plain(tenants: Tenants) -> Iterator[str]:
+    """The database of a plain table `t` beside them, which follows the same log."""
+    name = f"{tenants.prefix}plain"
+    tenants.sql(f"CREATE DATABASE `{name}`", f"CREATE TABLE `{name}`.t (id INT PRIMARY KEY, v INT)")
+    tenants.databases = {name: {"tables": {"t": {**LOG}}}}
+    yield name
+    tenants.sql(f"DROP DATABASE `{name}`")
+
+
 def test_beside_a_plain_table_of_one_log(
-    tenants: Tenants, joins: list[LiveTenants], place: Place, monkeypatch: pytest.MonkeyPatch
+    tenants: Tenants,
+    plain: str,
+    joins: list[LiveTenants],
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One connection, one round; what is printed; how far both are behind."""
-    plain = f"{tenants.prefix}plain"
-    create = f"CREATE TABLE `{plain}`.t (id INT PRIMARY KEY, v INT)"
-    tenants.sql(f"CREATE DATABASE `{plain}`", create, f"INSERT INTO `{plain}`.t VALUES (1, 1)")
+    """One connection, one round, one step that shows both; what is printed; how far both are
+    behind."""
+    tenants.sql(f"INSERT INTO `{plain}`.t VALUES (1, 1)")
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
-    path = tenants.write()
-    text = yaml.safe_load(path.read_text("utf-8"))
-    text["sources"]["s"]["databases"] = {plain: {"tables": {"t": {**LOG}}}}
-    path.write_text(yaml.safe_dump(text), "utf-8")
-    config = load_config(path, environ=tenants.environment)
-    table, contract = config.tenant_table("orders"), config.table("t")
-    try:
-        with Workspace.open(config, spark=place.spark) as workspace:
-            with following(workspace) as running:
-                running.until(lambda: bool(joins) and contract.name in str(running.rounds))
-                both = f"INSERT INTO `{plain}`.t VALUES (2, 2)", "DELETE FROM orders WHERE id = 1"
-                tenants.sql("BEGIN", *both, "COMMIT", database=tenants.name("a"))
-                running.until(lambda: is_shown(tenants))
-                both_in = {contract.name, table.name}
-                running.until(lambda: any(one.rows.keys() == both_in for one in running.rounds))
-                assert running.rounds[-1].left_out == ()
-            assert check_table(workspace, contract, Ask("full")).verdict == "equal"
-            with session(config.sources["s"]) as connection:
-                lag = read_lag(connection, config.sources["s"], [contract, table], workspace.ledger)
-            assert lag is not None
-            assert (lag.tables, lag.waiting) == (2, ())
-        share_session(place, monkeypatch)
-        tenants.run("b", "UPDATE orders SET amount = 5")
-        parts = ["follow", "s", "--once", "--config", str(path)]
-        done = CliRunner().invoke(cli, [*parts, "--json"])
-        [line] = [json.loads(text) for text in done.stdout.splitlines()]
-        assert (line["tables"], line["tenants"]) == ({table.name: 2}, {table.name: 1})
-        tenants.run("b", "UPDATE orders SET amount = 6")
-        assert "2 rows of 1 table, 1 tenant · " in CliRunner().invoke(cli, parts).output
-    finally:
-        tenants.sql(f"DROP DATABASE `{plain}`")
+    with tenants.opened() as (workspace, table):
+        contract = workspace.config.table("t")
+        with following(workspace) as running:
+            running.until(lambda: bool(joins) and contract.name in counted(running, "rows"))
+            both = f"INSERT INTO `{plain}`.t VALUES (2, 2)", "DELETE FROM orders WHERE id = 1"
+            tenants.sql("BEGIN", *both, "COMMIT", database=tenants.name("a"))
+            of_both = {contract.name, table.name}
+            running.until(lambda: any(one.rows.keys() == of_both for one in running.rounds))
+            assert (running.rounds[-1].shown, running.rounds[-1].left_out) == ("together", ())
+            assert is_shown(tenants)
+        assert check_table(workspace, contract, Ask("full")).verdict == "equal"
+        source = workspace.config.sources["s"]
+        with session(source) as connection:
+            lag = read_lag(connection, source, [contract, table], workspace.ledger)
+        assert lag is not None
+        assert (lag.tables, lag.waiting) == (2, ())
+        assert lag.seconds < 3_600
+    share_session(place, monkeypatch)
+    tenants.run("b", "UPDATE orders SET amount = 5")
+    parts = ["follow", "s", "--once", "--config", str(tenants.write())]
+    done = CliRunner().invoke(cli, [*parts, "--json"])
+    [line] = [json.loads(text) for text in done.stdout.splitlines()]
+    assert (line["tables"], line["tenants"]) == ({table.name: 2}, {table.name: 1})
+    tenants.run("b", "UPDATE orders SET amount = 6")
+    assert "2 rows of 1 table, 1 tenant · " in CliRunner().invoke(cli, parts).output
     assert_mirrored(tenants)
 
 
@@ -340,34 +345,54 @@ def test_one_server_under_two_names_is_refused_by_a_look_at_one_of_them(
 
 # --- deaths ---------------------------------------------------------------------------------------
 
-STEPS = ["tenants.log_loaded", "tenants.folded"]
+STEPS = ["tenants.log_loaded", "show.done"]
 MORE_STEPS = [
     *(step for step in FOLLOWING if step not in (*STEPS, "log.progress")),
-    *("follow.loaded", "follow.folded"),
+    *("follow.loaded", "follow.folded", "log.table"),
+    *(step for step in OF_SHOWN_TOGETHER if step not in STEPS),
 ]
 
 
 @pytest.mark.parametrize("steps", [STEPS, pytest.param(MORE_STEPS, marks=pytest.mark.full)])
 def test_one_that_is_killed_at_any_step_loses_nothing_and_adds_nothing_twice(
-    steps: list[str], tenants: Tenants, runner: Runner
+    steps: list[str], tenants: Tenants, plain: str, runner: Runner
 ) -> None:
+    """Each time a transaction over two tenants and a plain table."""
     for tenant in "abc":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
-    tenants.sync()
+    with tenants.opened() as (workspace, _):
+        follow_once(workspace)
     for number, step in enumerate(steps):
         run = runner.start(Order(tenants.write(), "s", "follow", failpoint=step))
         run.until_joined()
-        change(tenants, number, log_goes_on=True)
+        write(tenants, plain, number)
         assert runner.wait(run) == -9, (step, run.code, run.error)
         if number % 2:  # what comes then is loaded behind what was, or is not doubled
-            change(tenants, number + 50, log_goes_on=True)
+            write(tenants, plain, number + 50)
         with tenants.opened() as (workspace, _):
             assert not [one.failed for one in follow_once(workspace) if one.failed], step
+            contract = workspace.config.table("t")
+            assert check_table(workspace, contract, Ask("full")).verdict == "equal", step
         assert is_shown(tenants), step
     assert set(inserted(tenants).values()) == {1}
     assert kinds(tenants).count("full") == 1
     assert_mirrored(tenants)
     assert_as_rebuilt(tenants)
+
+
+def write(tenants: Tenants, plain: str, number: int) -> None:
+    """One transaction over two tenants and a plain table."""
+    statements = [
+        f"INSERT INTO `{plain}`.t VALUES ({number}, 1)",
+        f"UPDATE `{plain}`.t SET v = v + 1",
+    ]
+    for name in (tenants.name("a"), tenants.name("b")):
+        statements += [
+            f"INSERT INTO `{name}`.orders VALUES ({100 + number}, 'i{number}', NULL, 1)",
+            f"UPDATE `{name}`.orders SET amount = {number} WHERE id IN (2, {99 + number})",
+            f"DELETE FROM `{name}`.orders WHERE id = {98 + number}",
+        ]
+    tenants.sql("BEGIN", *statements, "COMMIT")
 
 
 # --- planted faults -------------------------------------------------------------------------------
@@ -431,6 +456,7 @@ def test_a_check_finds_what_was_spoilt_on_the_way(
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2, 3))
     with followed(tenants, joins) as running:
+        running.until(lambda: counted(running, "rows")[joins[0].name] == 6)
         spoil(monkeypatch)
         # The second change of a row undoes the first; the last one is of another row.
         changes = [
@@ -440,7 +466,7 @@ def test_a_check_finds_what_was_spoilt_on_the_way(
         tenants.run(
             "b", "BEGIN", *changes, "UPDATE orders SET name = 'others' WHERE id = 2", "COMMIT"
         )
-        running.until(lambda: any(one.rows for one in running.rounds[1:]))
+        running.until(lambda: counted(running, "rows")[joins[0].name] > 6)
     assert len(joins) == 1
     assert not is_shown(tenants)
     found = verdicts(check(tenants))
