@@ -111,6 +111,9 @@ def _print_made(made: MadeCut, *, proved: bool) -> None:
         show.console.print(escape(words), highlight=False, soft_wrap=True)
     if made.not_asked:
         show.console.print(escape(others_sentence(made.not_asked)), soft_wrap=True)
+    if made.tenants:
+        words = f"Tables of tenants are in no cut: {', '.join(made.tenants)}."
+        show.console.print(escape(words), soft_wrap=True)
     shown = made.shown or ShownCut((), together=True)
     for table, read in made.published.there.items():
         show.console.print(escape(f"{table}: {read}"), highlight=False, soft_wrap=True)

@@ -83,6 +83,7 @@ class MadeCut:
         left_out: tables that follow the log and are not in it → why.
         near: tables of other modes that were asked for, and are not in it → how far from it.
         not_asked: tables of other modes, where they were not asked for.
+        tenants: tables of tenants that follow the log: no cut has them.
         tries: how often a place was taken.
         shown: where readers of the newest cut see it; None where they don't.
         not_shown: why they keep the one before it; None where they see this one, or the section
@@ -98,6 +99,7 @@ class MadeCut:
     not_shown: str | None = None
     published: PublishedVersions = field(default_factory=PublishedVersions)
     not_asked: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
 
 
 class _MovedOn(Exception):
@@ -133,7 +135,9 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
                 names = () if terms.others else tuple(one.name for one in of_other_modes)
-                shown = _shown(workspace, MadeCut(*made, tries=number, not_asked=names))
+                tenants = followed_tables(workspace.config, source).tenants
+                beside = {"not_asked": names, "tenants": tuple(one.name for one in tenants)}
+                shown = _shown(workspace, MadeCut(*made, tries=number, **beside))
                 return replace(shown, published=publish_cut(workspace, shown.cut))
     raise AssertionError("unreachable")
 

@@ -36,8 +36,8 @@ from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
 from mirrorlake.operations.following.read_beside import ReadBeside, copy_table
 from mirrorlake.operations.following.retries import BACKOFF
-from mirrorlake.operations.following.rounds import ReadingBeside, Rounds
-from mirrorlake.operations.following.tenant_rounds import sync_source
+from mirrorlake.operations.following.rounds import Rounds
+from mirrorlake.operations.following.tenant_rounds import ReadingBeside, sync_source
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
 
@@ -39,6 +39,10 @@ class LogLag:
     waiting: tuple[str, ...]
 
 
+_Standing: TypeAlias = tuple[LogPlace, timedelta]
+"""From where on changes are not in raw, and how long ago that was all that there was."""
+
+
 def read_lag(
     connection: Connection[Any],
     source: SourceConfig,
@@ -52,33 +56,19 @@ def read_lag(
         SourceError: the server was lost, or does not show its log.
         LedgerError: the ledger could not be read.
     """
-    tables = [one for one in contracts if isinstance(one, TableContract)]
-    names = [c.name for c in tables if c.by_log and c.source == source.name]
-    end, unproved = read_end(connection, source), ledger.unproved_tables()
-    now = end.clock.replace(tzinfo=UTC)
-    loads, stamps = ledger.newest_loads(names), ledger.stamps(names)
-    standing = {name: one.place for name, one in ledger.standing_progress().items()}
+    end = read_end(connection, source)
+    now, names = end.clock.replace(tzinfo=UTC), list[str]()
     found: list[tuple[float, int | None, str]] = []
-
-    def note(name: str, place: LogPlace, age: timedelta) -> None:
+    server = read_position(connection).server
+    for name, standing in _standing(ledger, contracts, source.name, server, now):
+        names.append(name)
+        if standing is None:
+            continue
+        place, age = standing
         start = place.position.start.log or place.log
         there = start.file in end.files
         behind = distance(end.files, start, end.position) if there else None
         found.append((max(0.0, age.total_seconds()), behind, name))
-
-    for name in (name for name in names if name not in unproved):
-        text, age = standing.get(name), age_of(loads.get(name), now, stamps.get(name))
-        place = place_of(ledger, name) if text is None else LogPlace.parse(text)
-        if place is not None and age is not None:
-            note(name, place, age)
-    mine = [one for one in contracts if isinstance(one, TenantTable) and one.by_log]
-    mine = [one for one in mine if source.name in one.sources]
-    server = read_position(connection).server if mine else ""
-    for table in mine:
-        names.append(table.name)
-        standing_there = _tenants_at(ledger, table, source.name, server)
-        if standing_there is not None:
-            note(table.name, standing_there[0], now - standing_there[1])
     if not found:
         return None
     seconds, _, table = max(found, key=lambda one: one[0])
@@ -87,6 +77,33 @@ def read_lag(
     followed = {name for _, _, name in found}
     waiting = tuple(name for name in names if name not in followed)
     return LogLag(round(seconds, 3), size, table, len(found), waiting)
+
+
+def _standing(
+    ledger: Ledger, contracts: Sequence[Mirrored], source: str, server: str, now: datetime
+) -> Iterator[tuple[str, _Standing | None]]:
+    """Each table that follows the log, and where it stands; None of one that is not followed yet.
+
+    Args:
+        server: the identity of the source's server.
+        now: its clock (UTC).
+    """
+    tables = [one for one in contracts if isinstance(one, TableContract) and one.by_log]
+    names = [table.name for table in tables if table.source == source]
+    unproved = ledger.unproved_tables()
+    loads, stamps = ledger.newest_loads(names), ledger.stamps(names)
+    noted = {name: one.place for name, one in ledger.standing_progress().items()}
+    for name in names:
+        text, age = noted.get(name), age_of(loads.get(name), now, stamps.get(name))
+        place = place_of(ledger, name) if text is None else LogPlace.parse(text)
+        if name in unproved or place is None or age is None:
+            yield name, None
+        else:
+            yield name, (place, age)
+    for table in (one for one in contracts if isinstance(one, TenantTable) and one.by_log):
+        if source in table.sources:
+            there = _tenants_at(ledger, table, source, server)
+            yield table.name, None if there is None else (there[0], now - there[1])
 
 
 def _tenants_at(

@@ -155,11 +155,10 @@ class LiveTenants:
         group = self.group
         if not self._hold():
             return self._leaves("another run was here")
-        before, unread = len(group.loads), dict[str, str]()
+        before = len(group.loads)
 
         def give_up(member: FollowingTenant, why: str) -> None:
             # Its sync reads this piece again, and has it read as a whole before others go on.
-            unread[member.plan.name] = why
             raise _needs_sync(self.turns, f"{member.plan.name}: {why}")
 
         done = group.load(members, pieces, moment, give_up)

@@ -14,14 +14,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from pymysql.connections import Connection
 
 from mirrorlake.config import SourceConfig, TableContract
-from mirrorlake.config.contract import Mirrored
 from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.records import Lease, Load
@@ -29,10 +28,9 @@ from mirrorlake.operations.following.followed_round import FollowedRound, words_
 from mirrorlake.operations.following.followed_tables import FollowedTables
 from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
-from mirrorlake.operations.following.read_beside import ReadBeside
 from mirrorlake.operations.following.retries import Retry
 from mirrorlake.operations.following.round_upkeep import RoundUpkeep
-from mirrorlake.operations.following.tenant_rounds import TenantRounds, TenantSyncs
+from mirrorlake.operations.following.tenant_rounds import ReadingBeside, TenantRounds
 from mirrorlake.operations.loading.binlog.following_table import FollowingTable
 from mirrorlake.operations.loading.follow_log import (
     Followed,
@@ -55,15 +53,6 @@ logger = logging.getLogger(__name__)
 
 MEETS: Final = 20
 """Rounds in which nothing is shown while some tables are further in the log than the others."""
-
-
-@dataclass(frozen=True)
-class ReadingBeside:
-    """What one follower has begun to read beside its rounds: copies of tables, and syncs of tables
-    of tenants."""
-
-    copies: ReadBeside[TableContract, Synced]
-    syncs: TenantSyncs
 
 
 class Rounds:
@@ -208,7 +197,9 @@ class Rounds:
         failed = {one.contract.name: one.error for one in done if one.error is not None}
         failed = self._publish(done) | self._failed | failed | self._tenants.done.failed
         self._failed.clear()
-        self._maintain(done)
+        of_log = [one for one in done if one.result is not None and one.result.window == "log"]
+        shown = [*(one.contract for one in of_log), *self._tenants.on_show]
+        self._upkeep.after(self._workspace, shown)
         return self._report(began, loaded, read, done, failed)
 
     def _advance(self) -> Round:
@@ -293,14 +284,13 @@ class Rounds:
 
     def _fold(self) -> list[Synced]:
         """Fold what was loaded, and show it: all of it at one place of the log."""
-        stream, beside = self._stream, None
-        meets = stream is not None and (not stream.is_apart or self._waited >= MEETS)
-        if stream is not None and meets and self._tenants.has_loaded(stream):
-            beside = partial(self._tenants.stage, stream)
-        done = self._fold_tables(beside)
-        if stream is not None and meets:
-            self._tenants.show(stream)
-            self._tenants.heed(stream.round.left)
+        stream = self._stream
+        if stream is None or (stream.is_apart and self._waited < MEETS):
+            return self._fold_tables(None)
+        loaded = self._tenants.has_loaded(stream)
+        done = self._fold_tables(partial(self._tenants.stage, stream) if loaded else None)
+        self._tenants.show(stream)
+        self._tenants.heed(stream.round.left)
         return done
 
     def _fold_tables(self, beside: StageBeside | None) -> list[Synced]:
@@ -371,12 +361,6 @@ class Rounds:
             elif name in found.waiting:
                 self._unpublished[name] = Retry().next()
         return failed
-
-    def _maintain(self, done: Sequence[Synced]) -> None:
-        results = [(one.contract, one.result) for one in done]
-        shown: list[Mirrored] = [c for c, r in results if r is not None and r.window == "log"]
-        shown += [one for one in self._tenants.tables if one.name in self._tenants.done.shown]
-        self._upkeep.after(self._workspace, shown)
 
     def _report(
         self,

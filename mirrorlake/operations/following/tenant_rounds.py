@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import SourceConfig
+from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
@@ -29,6 +29,7 @@ from mirrorlake.operations.following.live_tenants import LiveTenants
 from mirrorlake.operations.following.read_beside import ReadBeside
 from mirrorlake.operations.following.retries import BACKOFF, Retry
 from mirrorlake.operations.following.turns import Turns
+from mirrorlake.operations.loading.results import Synced
 from mirrorlake.operations.loading.staged_sync import StagedBeside, show_staged
 from mirrorlake.operations.tenants.looks import mass_drops
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
@@ -43,11 +44,22 @@ LOOK_EVERY: Final = 300.0
 """Seconds after which a table's sync looks at its tenants, whatever the log says."""
 NOTED_EVERY: Final = 30.0
 """Seconds between two notes of how far tenants without a change were followed: a row each."""
+_EMPTY: Final = 10.0
+"""The same while there are none: nothing of a log is read for them alone."""
 _AGAIN: Final = (*BACKOFF, 60.0, LOOK_EVERY)
 _LISTED: Final = 3
 """So many tenants that fail are named; `mirrorlake tenants --failed` lists all."""
 TenantSyncs: TypeAlias = ReadBeside[Turns, "TenantsSynced | MirrorlakeError"]
 """Syncs of tables of tenants that one follower has begun."""
+
+
+@dataclass(frozen=True)
+class ReadingBeside:
+    """What one follower has begun to read beside its rounds: copies of tables, and syncs of tables
+    of tenants."""
+
+    copies: ReadBeside[TableContract, Synced]
+    syncs: TenantSyncs
 
 
 def sync_source(workspace: Workspace, turns: Turns) -> TenantsSynced | MirrorlakeError:
@@ -111,6 +123,11 @@ class TenantRounds:
     def tables(self) -> list[TenantTable]:
         return [turns.table for turns in self._turns.values()]
 
+    @property
+    def on_show(self) -> list[TenantTable]:
+        """Those of which this round showed something."""
+        return [table for table in self.tables if table.name in self.done.shown]
+
     def left_out(self, stream: LiveStream | None) -> list[str]:
         """The tables of which some tenants are of an earlier place of the log than the others."""
         there = {one.name for one in stream.tenants} if stream is not None else set[str]()
@@ -160,7 +177,8 @@ class TenantRounds:
             self._partly.add(live.name)
             self._next[live.name] = self._next[live.name].next(_AGAIN)
         else:
-            self._next[live.name] = Retry(time.monotonic() + LOOK_EVERY)
+            pause = LOOK_EVERY if live.members else _EMPTY
+            self._next[live.name] = Retry(time.monotonic() + pause)
 
     def _note_synced(self, name: str, synced: TenantsSynced) -> None:
         done = self.done
@@ -216,11 +234,10 @@ class TenantRounds:
     def show(self, stream: LiveStream) -> None:
         """Show what was loaded and is not shown yet; write down how far tenants were followed, now
         and then."""
-        left = [live for live in stream.tenants if live.touched]
-        if len(left) > 1:
+        if sum(bool(live.touched) for live in stream.tenants) > 1:
             for _ in show_staged(self._workspace, (), self.stage(stream)):
                 pass  # no table is among them
-        for live in left:
+        for live in stream.tenants:
             if live.touched and (one := self._fold(live, stream, apart=False)) is not None:
                 one.finish("")
         for live in stream.tenants:

@@ -591,7 +591,7 @@ def test_what_is_due_and_what_its_state_is(tenants: Tenants) -> None:
         found = look_at_log(workspace.config, workspace.config.sources["s"])
         assert found
         assert all(one.optional or one.state == "ok" for one in found), found
-        assert followed_tables(workspace.config, "s").tenants == workspace.config.tenants
+        assert [*followed_tables(workspace.config, "s").tenants] == [table]
         with pytest.raises(ConfigError, match="only tables of tenants follow its log"):
             tables_of_cuts(workspace.config, "s")
     tenants.run("a", "DELETE FROM orders")
