@@ -135,9 +135,10 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
                 names = () if terms.others else tuple(one.name for one in of_other_modes)
-                tenants = followed_tables(workspace.config, source).tenants
-                beside = {"not_asked": names, "tenants": tuple(one.name for one in tenants)}
-                shown = _shown(workspace, MadeCut(*made, tries=number, **beside))
+                found = followed_tables(workspace.config, source).tenants
+                tenants = tuple(one.name for one in found)
+                cut = MadeCut(*made, tries=number, not_asked=names, tenants=tenants)
+                shown = _shown(workspace, cut)
                 return replace(shown, published=publish_cut(workspace, shown.cut))
     raise AssertionError("unreachable")
 

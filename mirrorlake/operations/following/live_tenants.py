@@ -20,7 +20,7 @@ from typing import Any
 from pymysql.connections import Connection
 
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.errors import LakeError, MirrorlakeError
 from mirrorlake.ledger import TenantPlace
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.operations.following.turns import Turns
@@ -230,6 +230,7 @@ class LiveTenants:
 
         Args:
             leased: with the table's lease.
+            everyone: all; they are at one place then.
         """
         there = {(self.source.name, member.name[0]): member for member in self.members}
         chosen = there.values() if everyone else [there[p] for p in self.touched if p in there]
@@ -252,5 +253,5 @@ def _known(leased: Workspace, group: TenantsInLog) -> _Known:
     return _Known(places, tenants)
 
 
-def _needs_sync(turns: Turns, why: str) -> MirrorlakeError:
-    return MirrorlakeError(f"table {turns.name}: {why}", table=turns.name, retryable=True)
+def _needs_sync(turns: Turns, why: str) -> LakeError:
+    return LakeError(f"table {turns.name}: {why}", table=turns.name, retryable=True)

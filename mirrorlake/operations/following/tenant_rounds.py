@@ -240,6 +240,8 @@ class TenantRounds:
         for live in stream.tenants:
             if live.touched and (one := self._fold(live, stream, apart=False)) is not None:
                 one.finish("")
+        if stream.is_apart:
+            return  # some are further than others: no one place is true of all
         for live in stream.tenants:
             if live.members and time.monotonic() - self._noted[live.name] >= NOTED_EVERY:
                 self._note(live, stream)
