@@ -33,6 +33,7 @@ from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.sources.mysql.sessions.connect import session
+from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.tenants import raw_of
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
@@ -93,7 +94,10 @@ def followed(
 
 
 def is_shown(tenants: Tenants, *names: str) -> bool:
-    """Whether deduped is what MySQL has."""
+    """Whether deduped is there, and is what MySQL has."""
+    with tenants.opened() as (workspace, table):
+        if workspace.lake.load(deduped_of(table)) is None:
+            return False
     chosen = names or NAMES
     mysql = {name: found for name, found in tenants.mysql(*chosen).items() if found}
     return tenants.deduped(*chosen) == mysql
