@@ -141,6 +141,18 @@ class Mirror:
         """The servers that have tables, each with them."""
         return by_source(self.tables)
 
+    @property
+    def followed(self) -> Mapping[str, Sequence[MirroredTable | MirroredTenants]]:
+        """The servers whose logs are followed, each with what follows it."""
+        found: dict[str, list[MirroredTable | MirroredTenants]] = {}
+        for table in self.tables:
+            if table.contract.by_log:
+                found.setdefault(table.contract.source, []).append(table)
+        for tenants in self.tenants:
+            for source in tenants.contract.sources if tenants.contract.by_log else ():
+                found.setdefault(source, []).append(tenants)
+        return found
+
     def named(self, *names: str) -> Sequence[MirroredTable]:
         """The tables of these names (``source.database.table``) that the contract file has."""
         return [table for table in self.tables if table.contract.name in names]
@@ -192,7 +204,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
     return [
         *(asset for table in mirror.tables for asset in _chain(mirror, table)),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
-        *(log for one in mirror.by_source.items() for log in build_source_log(*one)),
+        *(log for one in mirror.followed.items() for log in build_source_log(*one)),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
         *(asset for build in ASSETS for asset in build(mirror)),
@@ -221,7 +233,7 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
         *map(build_tenant_checks, mirror.tenants),
-        *(check for one in mirror.by_source.items() for check in build_lag_check(*one)),
+        *(check for one in mirror.followed.items() for check in build_lag_check(*one)),
         *(check for build in CHECKS for check in build(mirror)),
     ]
 
@@ -234,7 +246,7 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
     return [
         *(build(mirror.every, needs) for build in (build_sync, build_prove) if mirror.every),
         *(build(mirror.tables) for build in of_tables if mirror.tables),
-        *(job for one in mirror.by_source.items() for job in build_follow(*one)),
+        *(job for one in mirror.followed.items() for job in build_follow(*one)),
         *(build(of_servers) for build in (build_hold, build_release) if of_servers),
         *([build_prove_tenants(mirror.tenants)] if mirror.tenants else []),
         *(job for build in JOBS for job in build(mirror)),

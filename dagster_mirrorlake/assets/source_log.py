@@ -7,6 +7,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, log_key
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
     from mirrorlake.operations.following.lag import LogLag
@@ -15,11 +16,15 @@ LAG_SECONDS, LAG_BYTES = "lag (s)", "lag (bytes)"
 """Numbers, which the asset's page plots."""
 
 
-def build_source_log(source: str, tables: Sequence[MirroredTable]) -> list[dg.AssetSpec]:
+def build_source_log(
+    source: str, tables: Sequence[MirroredTable | MirroredTenants]
+) -> list[dg.AssetSpec]:
     """An external asset: it is observed, by the job that follows it, and by the sensor that
-    requests runs. None where no table follows the log."""
-    if not any(table.contract.by_log for table in tables):
-        return []
+    requests runs.
+
+    Args:
+        tables: those that follow the log.
+    """
     return [
         dg.AssetSpec(
             log_key(source, tables[0].names),
@@ -40,7 +45,10 @@ def lag_metadata(lag: "LogLag", more: Mapping[str, Any] | None = None) -> dict[s
 
 
 def observed_lag(
-    source: str, table: MirroredTable, lag: "LogLag", more: Mapping[str, Any] | None = None
+    source: str,
+    table: MirroredTable | MirroredTenants,
+    lag: "LogLag",
+    more: Mapping[str, Any] | None = None,
 ) -> dg.AssetObservation:
     """The log as it was seen.
 

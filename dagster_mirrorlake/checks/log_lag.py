@@ -10,7 +10,8 @@ from dagster_mirrorlake.assets.keys import log_key
 from dagster_mirrorlake.assets.source_log import lag_metadata
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
-from mirrorlake.config import TableContract
+from dagster_mirrorlake.tenants import MirroredTenants
+from mirrorlake.config import Mirrored
 
 if TYPE_CHECKING:
     from mirrorlake.operations.following.lag import LogLag
@@ -19,14 +20,17 @@ LAG = "lag"
 """The check's name."""
 
 
-def build_lag_check(source: str, tables: Sequence[MirroredTable]) -> list[dg.AssetChecksDefinition]:
-    """The check of one source's log; none where no table follows it.
+def build_lag_check(
+    source: str, tables: Sequence[MirroredTable | MirroredTenants]
+) -> list[dg.AssetChecksDefinition]:
+    """The check of one source's log.
 
     It asks the server where its log ends, and starts no Spark.
+
+    Args:
+        tables: those that follow the log.
     """
-    contracts = [table.contract for table in tables if table.contract.by_log]
-    if not contracts:
-        return []
+    contracts = [table.contract for table in tables]
     names = tables[0].names
 
     @dg.asset_check(
@@ -56,7 +60,7 @@ LagVerdict = tuple[bool, dg.AssetCheckSeverity, str, dict[str, Any]]
 """Whether it passed, how bad it is, words, metadata."""
 
 
-def lag_verdict(contracts: Sequence[TableContract], lag: "LogLag | None") -> LagVerdict:
+def lag_verdict(contracts: Sequence[Mirrored], lag: "LogLag | None") -> LagVerdict:
     """What a lag means by these contracts."""
     error, warn = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
     if lag is None:
@@ -73,7 +77,10 @@ def lag_verdict(contracts: Sequence[TableContract], lag: "LogLag | None") -> Lag
 
 
 def lag_evaluation(
-    source: str, table: MirroredTable, contracts: Sequence[TableContract], lag: "LogLag"
+    source: str,
+    table: MirroredTable | MirroredTenants,
+    contracts: Sequence[Mirrored],
+    lag: "LogLag",
 ) -> dg.AssetCheckEvaluation:
     """The same verdict, of a step that is not the check's.
 

@@ -16,6 +16,7 @@ from dagster_mirrorlake.checks.log_lag import lag_evaluation
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
+from dagster_mirrorlake.tenants import MirroredTenants
 
 if TYPE_CHECKING:
     from mirrorlake.operations.following.followed_round import FollowedRound
@@ -32,16 +33,19 @@ class FollowConfig(dg.Config):
     rows: int = Field(default=100_000, ge=1, description="Rows of one round, at most.")
 
 
-def build_follow(source: str, tables: Sequence[MirroredTable]) -> list[dg.JobDefinition]:
-    """Follow the log of one source; no job where no table of it does."""
-    of_source = [table for table in tables if table.contract.by_log]
-    if not of_source:
-        return []
+def build_follow(
+    source: str, tables: Sequence[MirroredTable | MirroredTenants]
+) -> list[dg.JobDefinition]:
+    """Follow the log of one source.
+
+    Args:
+        tables: those that follow it.
+    """
 
     def follow(context: dg.OpExecutionContext, config: FollowConfig) -> Iterator[dg.Output[None]]:
         with dagster_errors():
-            workspace: Workspace = of_source[0].names.resources(context).mirrorlake.workspace
-            done = _Shown(context, source, of_source, workspace)
+            workspace: Workspace = tables[0].names.resources(context).mirrorlake.workspace
+            done = _Shown(context, source, tables, workspace)
             done.follow(config)
         yield dg.Output(None, metadata=done.metadata)
 
@@ -51,7 +55,7 @@ def build_follow(source: str, tables: Sequence[MirroredTable]) -> list[dg.JobDef
     )
     name = f"follow_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
     # Nothing of the source waits for it: no tag.
-    return [job_of(name, words, FollowConfig, follow, of_source, waits=False)]
+    return [job_of(name, words, FollowConfig, follow, tables, waits=False)]
 
 
 class _Shown:
@@ -61,7 +65,7 @@ class _Shown:
         self,
         context: dg.OpExecutionContext,
         source: str,
-        tables: Sequence[MirroredTable],
+        tables: Sequence[MirroredTable | MirroredTenants],
         workspace: "Workspace",
     ) -> None:
         self._context, self._source, self._tables = context, source, tables
@@ -83,15 +87,11 @@ class _Shown:
         Raises:
             MirrorlakeError: the source can't be followed.
         """
-        from mirrorlake.operations.following.follower import (
-            LIMITS,
-            FollowTerms,
-            follow_source,
-            followed_tables,
-        )
+        from mirrorlake.operations.following.followed_tables import followed_tables
+        from mirrorlake.operations.following.follower import LIMITS, FollowTerms, follow_source
 
-        contracts = followed_tables(self._workspace.config, self._source)
-        self._workspace.config.require_secrets(contracts)
+        followed = followed_tables(self._workspace.config, self._source)
+        self._workspace.config.require_secrets(followed.all)
         until = time.monotonic() + config.minutes * 60
         terms = FollowTerms(limits=replace(LIMITS, rows=config.rows), until=until)
         parts = (self._workspace, self._source, self._stop, self._round, self._wait, terms)

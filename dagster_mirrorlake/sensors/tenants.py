@@ -27,7 +27,8 @@ def build_tenants_sensor(tenants: MirroredTenants, *, running: bool = False) -> 
 
     A tick looks at each source by one connection, whatever number of tenants it has. While a run of
     the table waits or works it looks at nothing. A source that is held, or can't be queried, is
-    left out; where that is all of them, the tick says so or fails.
+    left out; where that is all of them, the tick says so or fails. Nor does it look at a source
+    whose log a process follows, which takes these tenants along.
     """
     table, names = tenants.contract, tenants.names
 
@@ -52,23 +53,28 @@ def _look(
 ) -> dg.SensorResult | dg.SkipReason:
     from mirrorlake.errors import SourceHeld
     from mirrorlake.operations.cursors import cursor_text, read_cursor
+    from mirrorlake.operations.following.log_owner import is_followed
     from mirrorlake.operations.tenants.detect import TenantMark, detect_tenants
 
     table = tenants.contract
     mark = read_cursor(dict[str, TenantMark], context.cursor, {}).get(table.name)
     with dagster_errors():
-        seen = detect_tenants(sensor_workspace(tenants, context), table, mark)
+        workspace = sensor_workspace(tenants, context)
+        left = [s for s in table.sources if not (table.by_log and is_followed(workspace.ledger, s))]
+        if not left:
+            return dg.SkipReason("Processes follow the logs of all sources, and these tenants")
+        seen = detect_tenants(workspace, table, mark, sources=left)
         for error in seen.lost.values():
             context.log.warning(str(error))
-        if seen.lost.keys() >= set(table.sources):
+        if seen.lost.keys() >= {*left}:
             errors = [e for e in seen.lost.values() if not isinstance(e, SourceHeld)]
             if errors:
                 raise errors[0]
             return dg.SkipReason("; ".join(map(str, seen.lost.values())))
     if seen.mark is None:
-        return dg.SensorResult(
-            skip_reason=_nothing(seen), asset_events=_confirmed(context, tenants, seen)
-        )
+        everyone = len(left) == len(table.sources)
+        events = _confirmed(context, tenants, seen) if everyone else []
+        return dg.SensorResult(skip_reason=_nothing(seen), asset_events=events)
     reason = _counted(seen)
     request = dg.RunRequest(
         run_key=seen.run_key,

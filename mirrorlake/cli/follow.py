@@ -73,17 +73,13 @@ def follow(
     SIGINT and SIGTERM end it after the round that runs, with exit code 0; the second one at once. A
     source, ledger or lake that is lost is waited for.
     """
-    from mirrorlake.operations.following.follower import (
-        FollowTerms,
-        follow_source,
-        followed_tables,
-        tenants_by_log,
-    )
+    from mirrorlake.operations.following.followed_tables import followed_tables
+    from mirrorlake.operations.following.follower import FollowTerms, follow_source
     from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    config.require_secrets(followed_tables(config, source))
+    config.require_secrets(followed_tables(config, source).all)
     lasts = None if duration is None else show.as_duration(duration, "--for").total_seconds()
     until = None if lasts is None else time.monotonic() + lasts
     shown = _Shown(as_json)
@@ -94,8 +90,6 @@ def follow(
         note=shown.note,
         reload=_changed(config.path, shown.wait),
     )
-    for name in tenants_by_log(config, source):
-        shown.note(f"{name}: tenants follow this log with each `mirrorlake sync`, not here")
     with _told_to_stop(shown) as stop, Workspace.open(config) as workspace:
         follow_source(workspace, source, stop, shown.round, shown.wait, terms)
     if once and shown.failed:
@@ -148,6 +142,7 @@ def _as_json(done: FollowedRound) -> dict[str, Any]:
         "lag_bytes": done.lag_bytes,
         "rows": sum(done.rows.values()),
         "tables": dict(done.rows),
+        "tenants": dict(done.tenants),
         "seconds": done.seconds,
         "load_seconds": done.load_seconds,
         "position": done.place,
@@ -164,6 +159,7 @@ def _as_json(done: FollowedRound) -> dict[str, Any]:
 def _words(done: FollowedRound) -> str:
     rows, tables = sum(done.rows.values()), len(done.rows)
     what = f"{plural(rows, 'row')} of {plural(tables, 'table')}" if tables else "nothing new"
+    what += f", {plural(tenants, 'tenant')}" if (tenants := sum(done.tenants.values())) else ""
     failed = f" · {plural(len(done.failed), 'table')} failed" if done.failed else ""
     return (
         f"{done.at:%H:%M:%S} UTC · lag {done.lag_seconds:.1f} s, {done.lag_bytes:,} bytes · {what} "

@@ -75,12 +75,11 @@ def cut(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.cuts.due import due_terms
-    from mirrorlake.cuts.make import CutTerms, make_cut
-    from mirrorlake.operations.following.follower import followed_tables
+    from mirrorlake.cuts.make import CutTerms, make_cut, tables_of_cuts
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    config.require_secrets(followed_tables(config, source))
+    config.require_secrets(tables_of_cuts(config, source))
     kept = None if keep is None else show.as_duration(keep, "--keep")
     asked: CutTerms | None = CutTerms(name, kept, prove, lock, others)
     _refuse_together(asked, due=due)
@@ -112,6 +111,9 @@ def _print_made(made: MadeCut, *, proved: bool) -> None:
         show.console.print(escape(words), highlight=False, soft_wrap=True)
     if made.not_asked:
         show.console.print(escape(others_sentence(made.not_asked)), soft_wrap=True)
+    if made.tenants:
+        words = f"Tables of tenants are in no cut: {', '.join(made.tenants)}."
+        show.console.print(escape(words), soft_wrap=True)
     shown = made.shown or ShownCut((), together=True)
     for table, read in made.published.there.items():
         show.console.print(escape(f"{table}: {read}"), highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import Config, TableContract
 from mirrorlake.cuts.config import CutsConfig
 from mirrorlake.cuts.drop import drop_cut, drop_old
 from mirrorlake.cuts.foreign_keys import SeenKeys, check_keys, read_keys
@@ -34,7 +34,7 @@ from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
 from mirrorlake.cuts.tags import leave_out, put_back_tags, shown_of, tag_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.operations.following.follower import followed_tables
+from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
@@ -83,6 +83,7 @@ class MadeCut:
         left_out: tables that follow the log and are not in it → why.
         near: tables of other modes that were asked for, and are not in it → how far from it.
         not_asked: tables of other modes, where they were not asked for.
+        tenants: tables of tenants that follow the log: no cut has them.
         tries: how often a place was taken.
         shown: where readers of the newest cut see it; None where they don't.
         not_shown: why they keep the one before it; None where they see this one, or the section
@@ -98,6 +99,7 @@ class MadeCut:
     not_shown: str | None = None
     published: PublishedVersions = field(default_factory=PublishedVersions)
     not_asked: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
 
 
 class _MovedOn(Exception):
@@ -114,7 +116,7 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
         SourceError: the source can't be read, or does not say where its log is.
         LakeError: no table could be brought there.
     """
-    contracts = followed_tables(workspace.config, source)
+    contracts = tables_of_cuts(workspace.config, source)
     if terms.name is not None and not NAME.fullmatch(terms.name):
         raise ConfigError(
             f"{terms.name!r} is no name of a cut",
@@ -133,9 +135,29 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
                 names = () if terms.others else tuple(one.name for one in of_other_modes)
-                shown = _shown(workspace, MadeCut(*made, tries=number, not_asked=names))
+                found = followed_tables(workspace.config, source).tenants
+                tenants = tuple(one.name for one in found)
+                cut = MadeCut(*made, tries=number, not_asked=names, tenants=tenants)
+                shown = _shown(workspace, cut)
                 return replace(shown, published=publish_cut(workspace, shown.cut))
     raise AssertionError("unreachable")
+
+
+def tables_of_cuts(config: Config, source: str) -> list[TableContract]:
+    """The tables of which cuts of a source have versions.
+
+    Raises:
+        ConfigError: there is no such source, or none of its tables follows its log.
+    """
+    followed = followed_tables(config, source)
+    if not followed.tables:
+        names = ", ".join(table.name for table in followed.tenants)
+        raise ConfigError(
+            f"source {source}: only tables of tenants follow its log ({names}), and no cut has "
+            "their versions",
+            next_step="Write `mode: binlog` for a table of its own (docs/binlog.md)",
+        )
+    return [*followed.tables]
 
 
 def _shown(workspace: Workspace, made: MadeCut) -> MadeCut:

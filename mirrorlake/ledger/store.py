@@ -147,3 +147,7 @@ class Ledger(
         """Take away the lease of a run that ended; false where a run that may live has the
         table."""
         return self._leases.release_abandoned(table)
+
+    def times_taken(self, table: str) -> int:
+        """How often the table's lease was taken."""
+        return self._leases.times_taken(table)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import BY
+from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names, history, is_rewrite
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.destinations.iceberg.tables.schemas import current_schema
@@ -146,6 +147,26 @@ class TenantLayer:
             LeaseHeld: another run took the table over; nothing is visible.
         """
         lake, identifier = self.workspace.lake, self.identifier
+        staged = self.stage(change)
+        try:
+            if change.whole:
+                lake.replace_main(identifier, staged.branch, staged.expected, change.beside)
+                failpoint(self.steps.shown)
+                lake.drop_branch(identifier, staged.branch)
+            else:
+                lake.publish_branch(identifier, staged.branch, staged.expected)
+        except BaseException:
+            drop_stale(lake, identifier)
+            raise
+
+    def stage(self, change: LayerChange) -> StagedVersion:
+        """Write a change on a branch, and verify it there; it is to be shown in one step.
+
+        Raises:
+            LakeError: Spark, the catalog or the storage failed; nothing is visible.
+            LeaseHeld: another run took the table over; nothing is visible.
+        """
+        lake, identifier = self.workspace.lake, self.identifier
         drop_stale(lake, identifier)
         head, branch = lake.head(identifier), new_branch()
         if change.whole:
@@ -165,15 +186,10 @@ class TenantLayer:
             staged = lake.branches(identifier)[branch]
             self.record_made([staged] if change.whole else [head, staged], change.made)
             failpoint(self.steps.marked)
-            if change.whole:
-                lake.replace_main(identifier, branch, head, change.beside)
-                failpoint(self.steps.shown)
-                lake.drop_branch(identifier, branch)
-            else:
-                lake.publish_branch(identifier, branch, head)
         except BaseException:
             drop_stale(lake, identifier)
             raise
+        return StagedVersion(identifier, branch, head)
 
     def _stage(self, change: LayerChange, head: int | None, branch: str) -> None:
         spark, target = self.workspace.spark.get(), branch_sql(self.identifier, branch)

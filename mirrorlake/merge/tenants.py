@@ -12,17 +12,14 @@ that is another one than deduped has, and no wider one, all tenants are folded a
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from mirrorlake.config.contract import TenantTable
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
-from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
 from mirrorlake.destinations.iceberg.tables.tenants import bucket_in, bucket_of
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.failpoints import failpoint
@@ -30,40 +27,19 @@ from mirrorlake.ledger import Load, RawFile, Tenant, TenantPlace
 from mirrorlake.load.raw.raw_files import compare_bytes
 from mirrorlake.merge.compaction import compact_if_due
 from mirrorlake.merge.reshape import next_names
-from mirrorlake.merge.tenant_due import add_due, forget_due, read_due
-from mirrorlake.merge.tenant_layer import LayerChange, LayerSteps, TenantLayer, count_rows
+from mirrorlake.merge.staging import drop_stale
+from mirrorlake.merge.tenant_due import add_due, forget_due
+from mirrorlake.merge.tenant_fold_plan import (
+    TenantsToFold,
+    deduped_layer,
+    marks_of,
+    plan_fold,
+)
+from mirrorlake.merge.tenant_layer import LayerChange, count_rows
 from mirrorlake.merge.tenant_shapes import TenantShapes, listed, rows_sql
 from mirrorlake.table.lake_tables import clean_of, deduped_of
-from mirrorlake.table.tenants_in_log import log_loads_of, with_lost_changes
+from mirrorlake.table.tenants_in_log import log_loads_of
 from mirrorlake.workspace import Workspace
-
-logger = logging.getLogger(__name__)
-
-STEPS = LayerSteps("tenants.branched", "tenants.staged", "tenants.marked", "tenants.shown")
-
-
-@dataclass(frozen=True)
-class _Todo:
-    """What a fold does.
-
-    Attributes:
-        rows: tenants whose newest copies are put in, with what logs say since.
-        out: tenants whose rows are taken out.
-        whole: whether deduped is rewritten from scratch.
-        retyped: columns whose type can't become the one of now, and those that others took away.
-        followed: tenants of whose logs something was loaded since the last fold.
-    """
-
-    rows: Mapping[TenantPlace, Tenant]
-    out: frozenset[TenantPlace]
-    whole: bool
-    retyped: tuple[str, ...] = ()
-    followed: frozenset[TenantPlace] = frozenset()
-
-    @property
-    def leaving(self) -> frozenset[TenantPlace]:
-        """Tenants whose rows leave deduped for good."""
-        return self.out - self.rows.keys()
 
 
 @dataclass(frozen=True)
@@ -79,175 +55,130 @@ class TenantsFolded:
     removed: Mapping[TenantPlace, int] = field(default_factory=dict[TenantPlace, int])
 
 
-def fold_tenants(
-    workspace: Workspace,
-    table: TenantTable,
-    tenants: Mapping[TenantPlace, Tenant],
-    shapes: TenantShapes,
-    kept: Collection[TenantPlace] = (),
-) -> TenantsFolded:
-    """Bring deduped up to the newest copy of every tenant. Nothing to do costs no Spark.
+@dataclass
+class TenantFold:
+    """Brings deduped up to the newest copy of every tenant, in two parts: what is written, and what
+    follows once main shows it. Nothing to do costs no Spark.
 
-    Args:
-        workspace: with the lease of the table of tenants.
-        tenants: as the ledger has them.
-        shapes: the versions that the lake has.
-        kept: tenants whose rows stay though the contract says that they leave.
-
-    Raises:
-        LakeError: Spark, the catalog or the storage failed; deduped is as it was, or folded.
-        LeaseHeld: another run took the table over; this one writes nothing more.
+    Attributes:
+        staged: what main is to show; None where it shows it already, or nothing was written.
     """
-    todo = _plan(workspace, table, shapes, tenants, kept)
-    if not todo.rows and not todo.out:
-        if todo.followed:
-            forget_due(workspace.ledger, deduped_of(table))
-        return TenantsFolded()
-    layer = _layer(workspace, table)
-    log_loads = log_loads_of(workspace.ledger, table, [*todo.rows.values()])
-    identifier, beside = layer.identifier, next_names(todo.retyped)
-    _refuse_damaged(workspace, table, shapes, todo.rows.values(), log_loads)
-    layer.ensure(shapes.stored, originals=shapes.originals, beside=beside)
-    if table.clean == "table":
-        places = {*todo.rows, *todo.out}
-        add_due(workspace.ledger, clean_of(table), places, everything=todo.whole)
-    failpoint("tenants.before_fold")
-    head = workspace.lake.head(identifier)
-    with spark_errors(table.name):
-        removed = _count_leaving(workspace, table, todo)
-        with listed(workspace.spark.get(), todo.rows.values(), log_loads):
-            wanted = _count_rows(workspace, table, shapes, todo)
-            layer.write(_change(workspace, table, shapes, todo, wanted))
-    failpoint("tenants.folded")
-    flush_commits(workspace.lake.load(identifier), head)
-    shown = workspace.lake.head(identifier)
-    ledger = workspace.ledger
-    folded = {place: tenant.load_id for place, tenant in todo.rows.items()}
-    counted = {p: wanted[p] for p, t in todo.rows.items() if t.log_place is not None}
-    ledger.together(
-        lambda: layer.record_made([shown], _marks(shapes)),
-        lambda: ledger.record_tenants_folded(
-            table.name, {**dict.fromkeys(todo.out - folded.keys()), **folded}
-        ),
-        lambda: ledger.record_tenant_rows(table.name, counted),
-        lambda: forget_due(ledger, deduped_of(table)),
-        workspace.left(table.name, "deduped", identifier),
+
+    workspace: Workspace
+    table: TenantTable
+    shapes: TenantShapes
+    staged: StagedVersion | None = None
+    _todo: TenantsToFold = field(
+        default_factory=lambda: TenantsToFold({}, frozenset(), whole=False)
     )
-    failpoint("tenants.recorded")
-    if not todo.whole:
-        compact_if_due(workspace.spark.get, workspace.lake, identifier)
-    moved = [p for p, t in todo.rows.items() if t.folded != t.load_id or p in todo.followed]
-    return TenantsFolded((*moved, *sorted(todo.leaving)), removed)
+    _wanted: dict[TenantPlace, int] = field(default_factory=dict[TenantPlace, int])
+    _removed: dict[TenantPlace, int] = field(default_factory=dict[TenantPlace, int])
+    _head: int | None = None
+    _recorded: bool = False
 
+    @classmethod
+    def begin(
+        cls,
+        workspace: Workspace,
+        table: TenantTable,
+        tenants: Mapping[TenantPlace, Tenant],
+        shapes: TenantShapes,
+        kept: Collection[TenantPlace],
+    ) -> TenantFold:
+        """What there is to fold.
 
-def breaks_views(workspace: Workspace, table: TenantTable, shapes: TenantShapes) -> bool:
-    """Whether the next fold gives a column that deduped has another type, if only a wider one, or
-    the values that another one had: a view that declares what was there must not meet it."""
-    there = workspace.lake.load(deduped_of(table))
-    if there is None:
-        return False
-    held = {f.name: f.field_type for f in there.schema().fields}
-    if any(held.get(name, iceberg_type(k)) != iceberg_type(k) for name, k in shapes.stored):
-        return True
-    made = _layer(workspace, table).made()
-    return made is not None and not _is_named_as_made(made, shapes)
+        Args:
+            workspace: with the lease of the table of tenants.
+            tenants: as the ledger has them.
+            shapes: the versions that the lake has.
+            kept: tenants whose rows stay though the contract says that they leave.
 
+        Raises:
+            LakeError: not all of it can be folded.
+        """
+        todo = plan_fold(workspace, table, shapes, tenants, kept)
+        return cls(workspace, table, shapes, _todo=todo)
 
-def is_shown(table: TenantTable, tenant: Tenant) -> bool:
-    """Whether deduped is to have a tenant's rows."""
-    there = tenant.gone_at is None or table.dropped == "keep"
-    return tenant.load_id is not None and there
+    @property
+    def _is_idle(self) -> bool:
+        return not self._todo.rows and not self._todo.out
 
+    def write(self, *, apart: bool = False) -> None:
+        """Write it.
 
-def _plan(
-    workspace: Workspace,
-    table: TenantTable,
-    shapes: TenantShapes,
-    tenants: Mapping[TenantPlace, Tenant],
-    kept: Collection[TenantPlace],
-) -> _Todo:
-    layer = _layer(workspace, table)
-    shown = {
-        p: t
-        for p, t in tenants.items()
-        if is_shown(table, t) or (p in kept and t.load_id is not None)
-    }
-    lost = {p: t for p, t in shown.items() if t.version not in shapes.tables}
-    lost |= with_lost_changes(workspace.ledger, table, shown)
-    there = workspace.lake.load(layer.identifier)
-    held = {f.name: f.field_type for f in there.schema().fields} if there is not None else {}
-    made = layer.made()
-    # Columns that it had when it was made, and that others took away, are written beside as well.
-    once = set(made.get("columns", ())) if made and held else set[str]()
-    retyped = tuple(
-        name
-        for name, kind in shapes.stored
-        if (name in held and not can_hold(held[name], iceberg_type(kind)))
-        or (name in once and name not in held)
-    )
-    gone = {p for p, t in tenants.items() if t.folded is not None and p not in shown}
-    due = read_due(workspace.ledger, layer.identifier).places
-    if there is None or retyped or (made and not _is_as_made(layer, there, made, shapes)):
-        if lost and there is not None:
-            raise _lost_raw(table, lost)
-        # Who died in the first fold left it empty: nothing can be lost.
-        if there is not None and not made and there.current_snapshot() is not None:
-            raise _unknown_ledger(table, retyped)
-        rows = {p: t for p, t in shown.items() if p not in lost}
-        parts = (rows, frozenset(gone))
-        return _Todo(*parts, whole=True, retyped=retyped, followed=frozenset(due))
-    # Of a ledger that did not make it, rows of tenants that it does not know stay.
-    moved = {
-        p: t for p, t in shown.items() if (t.folded != t.load_id or p in due) and p not in lost
-    }
-    return _Todo(moved, frozenset({*moved, *gone}), whole=False, followed=frozenset(due))
+        Args:
+            apart: whether it stays on a branch, ``staged``, until it is shown with others. A layer
+                that is written from scratch is shown by itself.
 
+        Raises:
+            LakeError: Spark, the catalog or the storage failed; deduped is as it was, or folded.
+            LeaseHeld: another run took the table over; this one writes nothing more.
+        """
+        if self._is_idle:
+            return
+        workspace, table, shapes, todo = self.workspace, self.table, self.shapes, self._todo
+        layer = deduped_layer(workspace, table)
+        log_loads = log_loads_of(workspace.ledger, table, [*todo.rows.values()])
+        _refuse_damaged(workspace, table, shapes, todo.rows.values(), log_loads)
+        beside = next_names(todo.retyped)
+        layer.ensure(shapes.stored, originals=shapes.originals, beside=beside)
+        if table.clean == "table":
+            places = {*todo.rows, *todo.out}
+            add_due(workspace.ledger, clean_of(table), places, everything=todo.whole)
+        failpoint("tenants.before_fold")
+        self._head = workspace.lake.head(layer.identifier)
+        with spark_errors(table.name):
+            self._removed = _count_leaving(workspace, table, todo)
+            with listed(workspace.spark.get(), todo.rows.values(), log_loads):
+                self._wanted = _count_rows(workspace, table, shapes, todo)
+                change = _change(workspace, table, shapes, todo, self._wanted)
+                if apart and not todo.whole:
+                    self.staged = layer.stage(change)
+                else:
+                    layer.write(change)
 
-def _unknown_ledger(table: TenantTable, retyped: Sequence[str]) -> LakeError:
-    return LakeError(
-        f"table {table.name}: {', '.join(retyped)} got another type, so all tenants are to be "
-        "folded again, and this ledger did not make deduped: rows of tenants that it does not know "
-        "would be lost",
-        table=table.name,
-        next_step=f"Rename {deduped_of(table)} (one that is dropped is registered again), then "
-        "sync again",
-    )
+    def records(self) -> list[Callable[[], object]]:
+        """What the ledger is to know now that main shows it, in one transaction."""
+        self._recorded = True
+        ledger, table, todo = self.workspace.ledger, self.table, self._todo
+        if self._is_idle:
+            return [lambda: forget_due(ledger, deduped_of(table))] if todo.followed else []
+        failpoint("tenants.folded")
+        layer, lake = deduped_layer(self.workspace, table), self.workspace.lake
+        flush_commits(lake.load(layer.identifier), self._head)
+        shown, marks = lake.head(layer.identifier), marks_of(self.shapes)
+        folded: dict[TenantPlace, str | None] = dict.fromkeys(todo.out - todo.rows.keys())
+        folded |= {place: tenant.load_id for place, tenant in todo.rows.items()}
+        followed = {p: self._wanted[p] for p, t in todo.rows.items() if t.log_place is not None}
+        return [
+            lambda: layer.record_made([shown], marks),
+            lambda: ledger.record_tenants_folded(table.name, folded),
+            lambda: ledger.record_tenant_rows(table.name, followed),
+            lambda: forget_due(ledger, deduped_of(table)),
+            self.workspace.left(table.name, "deduped", layer.identifier),
+        ]
 
+    def finish(self) -> TenantsFolded:
+        """Do what follows once main shows it; what was done.
 
-def _lost_raw(table: TenantTable, lost: Mapping[TenantPlace, Tenant]) -> LakeError:
-    names = sorted(f"{source}.{database}" for source, database in lost)
-    return LakeError(
-        f"table {table.name}: all tenants are to be folded again, and raw has no rows of "
-        f"{len(names)} of them any more ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})",
-        table=table.name,
-        next_step="Deduped is as it was. Sync again once they can be read; of tenants that are "
-        "gone, restore their raw table, or write `dropped: remove`",
-    )
+        Raises:
+            LakeError, LedgerError: it failed.
+        """
+        todo, table = self._todo, self.table
+        if not self._recorded and (acts := self.records()):
+            self.workspace.ledger.together(*acts)
+        if self._is_idle:
+            return TenantsFolded()
+        failpoint("tenants.recorded")
+        if not todo.whole:
+            compact_if_due(self.workspace.spark.get, self.workspace.lake, deduped_of(table))
+        moved = [p for p, t in todo.rows.items() if t.folded != t.load_id or p in todo.followed]
+        return TenantsFolded((*moved, *sorted(todo.leaving)), self._removed)
 
-
-def _layer(workspace: Workspace, table: TenantTable) -> TenantLayer:
-    identifier = deduped_of(table)
-    return TenantLayer(workspace, table, identifier, f"tenants {identifier}", STEPS)
-
-
-def _is_as_made(
-    layer: TenantLayer, there: LakeTable, made: Mapping[str, Any], shapes: TenantShapes
-) -> bool:
-    """Whether deduped is as the last fold left it; and the columns of its tenants' shapes are
-    called as they were then."""
-    return _is_named_as_made(made, shapes) and layer.is_as_left(there, made)
-
-
-def _is_named_as_made(made: Mapping[str, Any], shapes: TenantShapes) -> bool:
-    """Whether the columns of each shape are called as at the last fold."""
-    now = shapes.fingerprints
-    return all(now.get(hashed, n) == n for hashed, n in made["names"].items())
-
-
-def _marks(shapes: TenantShapes) -> dict[str, Any]:
-    """By what deduped is known again beside its versions: its columns, and what those of each
-    shape were called."""
-    return {"names": shapes.fingerprints, "columns": [name for name, _ in shapes.stored]}
+    def abandon(self) -> None:
+        """Leave main as it is."""
+        if self.staged is not None:
+            drop_stale(self.workspace.lake, self.staged.identifier)
 
 
 def _refuse_damaged(
@@ -298,7 +229,7 @@ def _may_be_in(tenant: Tenant, record: RawFile, followed: Collection[int]) -> bo
 
 
 def _count_rows(
-    workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo: _Todo
+    workspace: Workspace, table: TenantTable, shapes: TenantShapes, todo: TenantsToFold
 ) -> dict[TenantPlace, int]:
     """How many rows each tenant must have: as many as its copy, and where a log continued it as
     many as both come to, which is counted apart from what is written."""
@@ -314,7 +245,7 @@ def _change(
     workspace: Workspace,
     table: TenantTable,
     shapes: TenantShapes,
-    todo: _Todo,
+    todo: TenantsToFold,
     wanted: Mapping[TenantPlace, int],
 ) -> LayerChange:
     return LayerChange(
@@ -323,11 +254,13 @@ def _change(
         rows=rows_sql(table, shapes, todo.rows) if todo.rows else None,
         beside=next_names(todo.retyped),
         verify=partial(_refuse_other_counts, workspace, table, todo, wanted),
-        made=_marks(shapes),
+        made=marks_of(shapes),
     )
 
 
-def _count_leaving(workspace: Workspace, table: TenantTable, todo: _Todo) -> dict[TenantPlace, int]:
+def _count_leaving(
+    workspace: Workspace, table: TenantTable, todo: TenantsToFold
+) -> dict[TenantPlace, int]:
     """How many rows deduped has of each tenant that leaves it."""
     if not todo.leaving:
         return {}
@@ -338,7 +271,7 @@ def _count_leaving(workspace: Workspace, table: TenantTable, todo: _Todo) -> dic
 def _refuse_other_counts(
     workspace: Workspace,
     table: TenantTable,
-    todo: _Todo,
+    todo: TenantsToFold,
     counts: Mapping[TenantPlace, int],
     found: Mapping[TenantPlace, int],
 ) -> None:

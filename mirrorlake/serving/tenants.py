@@ -15,8 +15,8 @@ from mirrorlake.destinations.iceberg.model import chosen_columns
 from mirrorlake.destinations.iceberg.tables.schemas import current_schema
 from mirrorlake.destinations.iceberg.tables.views import shown_schema
 from mirrorlake.merge.row_sql.version_sql import version_columns, version_originals
+from mirrorlake.merge.tenant_fold_plan import breaks_views
 from mirrorlake.merge.tenant_shapes import TenantShapes
-from mirrorlake.merge.tenants import breaks_views
 from mirrorlake.schema.own_columns import (
     DATABASE,
     DAY,

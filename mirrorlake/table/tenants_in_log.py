@@ -131,6 +131,30 @@ def read_places(ledger: Ledger, table: TenantTable, source: str, server: str) ->
     return SourcePlaces(server, noted)
 
 
+def servers_of(ledger: Ledger, table: TenantTable) -> dict[str, str]:
+    """The identity of the server whose log was last followed, by source."""
+    return {source: found["server"] for source, found in _recorded(ledger, table).items()}
+
+
+def lowest_place(
+    ledger: Ledger, table: TenantTable, source: str, server: str, tenants: Iterable[Tenant]
+) -> LogPlace | None:
+    """From where on changes of some of these tenants of a source are not in raw; None where its log
+    continues the copy of none.
+
+    Args:
+        server: the identity of the source's server now.
+    """
+    places = read_places(ledger, table, source, server)
+    raw = {version.hash: version.raw_table for version in ledger.schema_versions(table.name)}
+    found = [
+        place
+        for one in tenants
+        if one.version in raw and (place := places.place_of(one, raw[one.version])) is not None
+    ]
+    return min(found, key=lambda one: one.log) if found else None
+
+
 def record_places(ledger: Ledger, table: TenantTable, source: str, places: SourcePlaces) -> None:
     """Write down how far the tenants of a source were followed."""
     noted = {raw: [one.seq, one.place] for raw, one in places.raw.items()}

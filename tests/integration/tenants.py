@@ -39,6 +39,7 @@ class Tenants:
         file: what it says beside that.
         environment: what the file takes from there.
         others: ports of other servers that the tenants may be on, by the name of the source.
+        databases: what it says of other databases of the server.
     """
 
     server: EmbeddedServer
@@ -52,6 +53,7 @@ class Tenants:
     user: str = USER
     others: dict[str, int] = field(default_factory=dict[str, int])
     file: dict[str, Any] = field(default_factory=dict[str, Any])
+    databases: dict[str, Any] = field(default_factory=dict[str, Any])
     environment: dict[str, str] = field(
         default_factory=lambda: {
             "TEST_PASSWORD": PASSWORD,
@@ -97,7 +99,7 @@ class Tenants:
 
     def write(self) -> Path:
         """The contract file."""
-        text = {
+        text: dict[str, Any] = {
             "version": 1,
             **self.file,
             "lake": dict(self.place.settings),
@@ -120,6 +122,8 @@ class Tenants:
                 }
             },
         }
+        if self.databases:
+            text["sources"]["s"]["databases"] = self.databases
         path = self.place.folder / f"{self.prefix}.yaml"
         path.write_text(yaml.safe_dump(text, allow_unicode=True), encoding="utf-8")
         return path

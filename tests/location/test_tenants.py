@@ -26,6 +26,7 @@ from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import SourceError
 from mirrorlake.ledger import Ledger, Tenant
+from mirrorlake.operations.following.log_owner import follower_lease
 from mirrorlake.operations.tenants.drift import look_for_drift
 from mirrorlake.operations.tenants.looks import MassDrop, TenantLook, record_look
 from mirrorlake.operations.tenants.sync import sync_tenants
@@ -52,11 +53,13 @@ class Shops:
     prefix: str = field(default_factory=lambda: f"l{uuid.uuid4().hex[:8]}")
     every: str = "0s"
     dropped: str = "keep"
+    mode: str = "full"
 
     @property
     def config(self) -> Config:
         orders = {
             "key": ["id"],
+            "mode": self.mode,
             "owners": ["team:shop"],
             "columns": {"email": {"pii": "mask"}},
             "freshness": {"fail_after": "2h"},
@@ -439,3 +442,41 @@ def _lose_a_row(location: Shops) -> None:
     table = Lake(location.config.lake).load(deduped_of(location.config.tenant_table("orders")))
     assert table is not None
     table.delete(f"_mirror_database = '{location.prefix}_b'")
+
+
+def test_of_a_log_there_is_a_job_and_its_lag(tmp_path: Path) -> None:
+    """Though no plain table follows it."""
+    assert "follow_s" not in {
+        job.name for job in Shops(tmp_path, 1).definitions.resolve_all_job_defs()
+    }
+    defs = Shops(tmp_path, 1, mode="binlog").definitions
+    assert "follow_s" in {job.name for job in defs.resolve_all_job_defs()}
+    graph = defs.resolve_asset_graph()
+    assert dg.AssetCheckKey(dg.AssetKey(["log", "s"]), "lag") in graph.asset_check_keys
+
+
+@pytest.mark.full
+def test_the_job_follows_tenants_and_the_sensor_leaves_them_to_it(
+    shops: tuple[Shops, Callable[..., None]],
+) -> None:
+    made, run = shops
+    made.mode = "binlog"
+    for tenant in "ab":
+        run(tenant, f"CREATE TABLE orders ({COLUMNS})", "INSERT INTO orders VALUES (1, 'x@y.z')")
+    with dg.DagsterInstance.ephemeral() as instance:
+        ledger = made.ledger
+        with ledger.lease(follower_lease("s"), "another run"):
+            found = made.tick(instance)
+        assert isinstance(found.skip_message, str)
+        assert "follow the logs of all sources" in found.skip_message
+        assert made.tick(instance).run_requests
+        done = made.definitions.resolve_job_def("follow_s").execute_in_process(
+            instance=instance, run_config={"ops": {"follow_s": {"config": {"minutes": 0.2}}}}
+        )
+        assert done.success
+        log = dg.AssetKey(["log", "s"])
+        [*_, seen] = instance.fetch_observations(log, limit=5).records
+        assert seen.asset_observation is not None
+        numbers = {name: one.value for name, one in seen.asset_observation.metadata.items()}
+        assert (numbers["tables"], numbers["most behind"]) == (1, "shops.orders")
+    assert {t.state for t in ledger.tenants("shops.orders").values()} == {"mirrored"}

@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -30,6 +31,8 @@ from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger.lake import leases
 from mirrorlake.load.protocol import protocol, verify
+from mirrorlake.operations.following.follower import FollowTerms, follow_source
+from mirrorlake.operations.following.tenant_rounds import TenantRounds
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.loading.unchanged import look_at
@@ -79,6 +82,9 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
         _take_own_session(spark)
     config = load_config(Path(order["config"]))
     workspace = Workspace.open(config, spark=spark)
+    if order["act"] == "follow":
+        _follow(workspace, order)
+        return
     if order["act"] == "tenants":
         terms = SyncTerms(accept_smaller=order["accept_smaller"])
         sync_tenants(workspace, config.tenant_table(order["table"]), terms)
@@ -87,6 +93,22 @@ def act(order: dict[str, Any], spark: LazySpark | None) -> None:
         recover_table(workspace, config.mirrored_table(order["table"]), timedelta())
         return
     _act_on(workspace, config.table(order["table"]), order)
+
+
+def _follow(workspace: Workspace, order: dict[str, Any]) -> None:
+    """Follow a source for a minute. Once its tables of tenants are followed, that is told, and the
+    failpoint is set: their first sync passes it by."""
+    joined = TenantRounds.note_joined
+
+    def told(rounds: TenantRounds, live: Any, **terms: bool) -> None:
+        joined(rounds, live, **terms)
+        os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
+        Path(f"{order['answer']}.joined").touch()
+
+    TenantRounds.note_joined = told
+    terms = FollowTerms(until=time.monotonic() + 60)
+    parts = (threading.Event(), lambda _: None, print, terms)
+    follow_source(workspace, order["table"], *parts)
 
 
 def _act_on(workspace: Workspace, contract: TableContract, order: dict[str, Any]) -> None:
@@ -113,7 +135,7 @@ def _act_on(workspace: Workspace, contract: TableContract, order: dict[str, Any]
 
 def _set(order: dict[str, Any]) -> None:
     """What this child alone has otherwise."""
-    if order["failpoint"]:
+    if order["failpoint"] and order["act"] != "follow":
         os.environ["MIRRORLAKE_FAILPOINT"] = order["failpoint"]
     if order["failpoint"].startswith("branch."):
         # A load that is seen to be equal without Spark needs no branch.

@@ -28,7 +28,8 @@ START_SECONDS = 600.0
 @dataclass(frozen=True)
 class Order:
     """What a child is to do: ``sync``, ``load``, ``fold``, ``reload`` of ``days``, ``refold``,
-    ``recover``; ``tenants``, a sync of a table of tenants; or ``command``, a command line of
+    ``recover``; ``tenants``, a sync of a table of tenants; ``follow``, of the source ``table``, whose
+    failpoint is set once its tables of tenants are followed; or ``command``, a command line of
     ``arguments``.
 
     ``spark`` says whether it may use the runner's JVM, which is started if there is none; a reload
@@ -64,6 +65,13 @@ class Run:
         with contextlib.suppress(OSError):
             return self.answer.read_text("utf-8")
         return ""
+
+    def until_joined(self, seconds: float = STUCK_SECONDS) -> None:
+        """Wait until what it follows are its tables of tenants, too."""
+        joined, deadline = Path(f"{self.answer}.joined"), time.monotonic() + seconds
+        while not joined.exists():
+            assert time.monotonic() < deadline, self.error
+            time.sleep(0.05)
 
     @property
     def seconds(self) -> float:

@@ -147,6 +147,12 @@ class Leases:
             now = self._database.now(connection)
         return bool(row and row.expires_at > now and row.owner and _alive(row.owner))
 
+    def times_taken(self, table: str) -> int:
+        """How often the lease was taken: with each time its token is one higher."""
+        with self._database.read() as connection:
+            row = connection.execute(_LEASE, {"name": table}).first()
+        return row.token if row is not None else 0
+
     def refuse_any(self) -> None:
         """See that no table is held.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from mirrorlake.errors import MirrorlakeError
@@ -19,6 +19,7 @@ class FollowedRound:
         lag_seconds: since when the source has what is not in clean.
         lag_bytes: of the log that were not read at its end.
         rows: row versions that raw got, by table.
+        tenants: of how many tenants, by table of tenants.
         changed: what became of tables that were not merely followed, in words.
         failed: errors by table.
         seconds: how long it took; ``load_seconds`` of these until raw had it.
@@ -42,6 +43,7 @@ class FollowedRound:
     reached: bool
     shown: str = ""
     left_out: tuple[str, ...] = ()
+    tenants: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def is_busy(self) -> bool:

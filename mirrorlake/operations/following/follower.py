@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import Config, TableContract
+from mirrorlake.config import Config
 from mirrorlake.errors import (
     ConfigError,
     LakeError,
@@ -31,10 +31,13 @@ from mirrorlake.errors import (
 )
 from mirrorlake.ledger.records import Lease
 from mirrorlake.operations.following.between_rounds import BETWEEN_ROUNDS
-from mirrorlake.operations.following.copies_beside import CopiesBeside
 from mirrorlake.operations.following.followed_round import FollowedRound
+from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.following.log_owner import follower_lease, is_log_wanted
-from mirrorlake.operations.following.rounds import BACKOFF, Rounds
+from mirrorlake.operations.following.read_beside import ReadBeside, copy_table
+from mirrorlake.operations.following.retries import BACKOFF
+from mirrorlake.operations.following.rounds import Rounds
+from mirrorlake.operations.following.tenant_rounds import ReadingBeside, sync_source
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
@@ -76,39 +79,6 @@ OnWait = Callable[[str], None]
 """Told what is waited for, in words."""
 
 
-def followed_tables(config: Config, source: str) -> list[TableContract]:
-    """The tables that follow the log of a source.
-
-    Raises:
-        ConfigError: there is no such source, or none of its tables follows its log.
-    """
-    if source not in config.sources:
-        raise ConfigError(
-            f"{config.path.name} has no source {source!r}",
-            next_step=f"Its servers are: {', '.join(config.sources) or 'none'}",
-        )
-    found = [
-        contract for contract in config.tables if contract.source == source and contract.by_log
-    ]
-    if not found and (tenants := tenants_by_log(config, source)):
-        raise ConfigError(
-            f"source {source}: only tables of tenants follow its log ({', '.join(tenants)}), which "
-            "is done by each sync",
-            next_step="Schedule `mirrorlake sync` for them",
-        )
-    if not found:
-        raise ConfigError(
-            f"source {source}: no table of it has `mode: binlog`",
-            next_step="Write `mode: binlog` for one of them (docs/binlog.md)",
-        )
-    return found
-
-
-def tenants_by_log(config: Config, source: str) -> list[str]:
-    """The tables of tenants that follow the log of a source: each sync does that, and no round."""
-    return [one.name for one in config.tenants if one.by_log and source in one.sources]
-
-
 def follow_source(
     workspace: Workspace,
     source: str,
@@ -132,8 +102,12 @@ def follow_source(
     """
     terms = terms or FollowTerms()
     followed_tables(workspace.config, source)
-    with CopiesBeside(waits=terms.once) as copies:
-        _Following(workspace, source, stop, on_round, on_wait, terms, copies).run()
+    with (
+        ReadBeside(copy_table, waits=terms.once) as copies,
+        ReadBeside(sync_source, waits=terms.once) as syncs,
+    ):
+        beside = ReadingBeside(copies, syncs)
+        _Following(workspace, source, stop, on_round, on_wait, terms, beside).run()
 
 
 @dataclass
@@ -144,7 +118,7 @@ class _Following:
     on_round: OnRound
     on_wait: OnWait
     terms: FollowTerms
-    copies: CopiesBeside
+    beside: ReadingBeside
     failures: int = 0
     began: bool = False
 
@@ -175,9 +149,9 @@ class _Following:
     def _follow(self, connection: Connection[Any], lease: Lease) -> bool:
         """Round after round; whether all is done, False where others are to have the log, or the
         contract file changed."""
-        contracts = followed_tables(self.workspace.config, self.source)
-        parts = (self.workspace, contracts, connection, lease, self.terms.limits)
-        rounds = Rounds(*parts, self.copies)
+        followed = followed_tables(self.workspace.config, self.source)
+        parts = (self.workspace, followed, connection, lease, self.terms.limits)
+        rounds = Rounds(*parts, self.beside)
         shown = -SHOWN_EVERY
         with closing(rounds):
             rounds.open()

@@ -14,10 +14,14 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pymysql.connections import Connection
+from typing_extensions import override
 
+from mirrorlake.config import SourceConfig
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Load, LogProgress
-from mirrorlake.operations.loading.binlog.following_table import FollowingTable, Leased
+from mirrorlake.operations.following.live_tenants import LiveTenants
+from mirrorlake.operations.loading.binlog.following_table import FollowingTable, InLog, Leased
+from mirrorlake.operations.loading.binlog.following_tenants import FollowingTenant, Pieces
 from mirrorlake.operations.loading.binlog.held_changes import LoggedPiece
 from mirrorlake.operations.loading.binlog.log_stream import LogStream, OpenLog
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
@@ -39,11 +43,13 @@ class Round:
     Attributes:
         loads: by the name of each table that had changes; none where they were in raw already.
         altered: tables that a statement named: whoever syncs them looks at them again.
+        left: tables of tenants that are not followed any more, by name.
         enough: whether it ended for its size: more is there.
     """
 
     loads: dict[str, list[Load]] = field(default_factory=dict[str, list[Load]])
     altered: set[str] = field(default_factory=set[str])
+    left: dict[str, LiveTenants] = field(default_factory=dict[str, LiveTenants])
     rows: int = 0
     enough: bool = False
 
@@ -67,11 +73,12 @@ class LiveStream(LogStream):
         leased: Leased,
         seen: SourcePosition,
         end: LogEnd,
-        tables: Sequence[FollowingTable],
+        source: SourceConfig,
         limits: BatchLimits,
     ) -> None:
-        super().__init__(workspace, connection, leased, seen, end, tables, raises=False)
+        super().__init__(workspace, connection, leased, seen, end, (), source, raises=False)
         self._limits = limits
+        self._tenants: dict[str, LiveTenants] = {}
         self._log: OpenLog | None = None
         self._closing = ExitStack()
         self._noted_at, self._began = 0.0, 0.0
@@ -84,6 +91,11 @@ class LiveStream(LogStream):
     def tables(self) -> list[FollowingTable]:
         """Those that are followed."""
         return [one for one in self._tables() if isinstance(one, FollowingTable)]
+
+    @property
+    def tenants(self) -> list[LiveTenants]:
+        """The tables of tenants that are followed."""
+        return list(self._tenants.values())
 
     @property
     def is_apart(self) -> bool:
@@ -110,11 +122,11 @@ class LiveStream(LogStream):
             self._write_down()
         return self.round
 
-    def add(self, tables: Sequence[FollowingTable]) -> None:
+    def add(self, tables: Sequence[InLog]) -> None:
         """Follow more tables, or the same ones from another place: the log is read again from the
         earliest place; what is in raw is passed over."""
         names = {table.contract.name for table in tables}
-        kept = [table for table in self.tables if table.contract.name not in names]
+        kept = [table for table in self._tables() if table.contract.name not in names]
         self._waiting = sorted([*kept, *tables], key=lambda table: table.place.log)
         self._reading.clear()
         self._wanted.clear()
@@ -124,6 +136,26 @@ class LiveStream(LogStream):
         """Follow these tables no further."""
         for table in [t for t in self.tables if t.contract.name in names]:
             self._leave(table)
+
+    def add_tenants(self, tenants: LiveTenants) -> bool:
+        """Follow a table of tenants, too; whether that can be: one name is one table to a
+        reading."""
+        if {one.name for one in tenants.members} & {one.name for one in self._tables()}:
+            return False
+        self._tenants[tenants.name] = tenants
+        self.add(tenants.members)
+        return True
+
+    def leave_tenants(self, name: str) -> None:
+        """Follow a table of tenants no further."""
+        if (tenants := self._tenants.pop(name, None)) is None:
+            return
+        tenants.release()
+        self.round.left[name] = tenants
+        self._waiting = [one for one in self._waiting if not _is_of(name, one)]
+        for one in [one for one in self._reading.values() if _is_of(name, one)]:
+            del self._reading[one.name]
+            self._wanted.pop(one.name, None)
 
     def close(self) -> None:
         """Write down how far tables were followed, and end the connection."""
@@ -167,7 +199,7 @@ class LiveStream(LogStream):
     def _heed(self, batch: LogBatch, place: LogPlace, seen: SourcePosition) -> None:
         for statement in batch.statements:
             names, at = names_in(statement.text), statement.transaction.at
-            for table in list(self._reading.values()):
+            for table in self._those(FollowingTable):
                 if table.name[1].lower() in names and not at < table.place.log:
                     # Its own sync follows the statement, and folds what it made of the table.
                     self.round.altered.add(table.contract.name)
@@ -187,12 +219,40 @@ class LiveStream(LogStream):
         super()._load(table, pieces, place, seen, workspace)
         loads[:] = table.loads
 
+    @override
+    def _take_tenants(
+        self, batch: LogBatch, pieces: Pieces, moment: tuple[LogPlace, SourcePosition]
+    ) -> None:
+        """Load what a batch has of tenants; those of a table of which it has more than rows leave
+        the log before anything of it is loaded."""
+        met = [self._reading[name] for name in pieces if name in self._reading]
+        for tenants in self.tenants:
+            mine = [m for m in met if isinstance(m, FollowingTenant) and m.group is tenants.group]
+            if not tenants.take(batch, mine, pieces, moment):
+                self.leave_tenants(tenants.name)
+
+    @override
+    def _unproved(self, table: InLog, reason: str) -> None:
+        if not isinstance(table, FollowingTenant):
+            super()._unproved(table, reason)
+            return
+        # Its sync finds the same, has it read again, and lets the others go on.
+        name = table.group.table.name
+        if (tenants := self._tenants.get(name)) is not None:
+            tenants.why = tenants.why or f"{table.plan.name}: {reason}"
+        self.leave_tenants(name)
+
     # --- how far ----------------------------------------------------------------------------------
 
     def _note(self, place: LogPlace, clock: datetime) -> None:
         self.place, self.as_of = place, clock.replace(tzinfo=UTC)
         for table in self._those(FollowingTable):
             table.place, table.noted = place, clock
+        for tenant in self._those(FollowingTenant):
+            tenant.place = place
+        for tenants in self.tenants:
+            if tenants.place is None or tenants.place.log < place.log:
+                tenants.place = place
 
     def _note_end(self, position: StreamPosition, made: Mapping[str, int]) -> None:
         super()._note_end(position, made)
@@ -211,6 +271,10 @@ class LiveStream(LogStream):
                 if t.noted is not None
             ]
         )
+
+
+def _is_of(name: str, one: InLog) -> bool:
+    return isinstance(one, FollowingTenant) and one.group.table.name == name
 
 
 def distance(files: Mapping[str, int], start: LogPosition, end: LogPosition) -> int:

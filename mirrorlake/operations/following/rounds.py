@@ -14,8 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -25,10 +24,13 @@ from mirrorlake.config import SourceConfig, TableContract
 from mirrorlake.errors import LeaseHeld, LedgerError, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.records import Lease, Load
-from mirrorlake.operations.following.copies_beside import CopiesBeside
 from mirrorlake.operations.following.followed_round import FollowedRound, words_of
+from mirrorlake.operations.following.followed_tables import FollowedTables
 from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
+from mirrorlake.operations.following.retries import Retry
+from mirrorlake.operations.following.round_upkeep import RoundUpkeep
+from mirrorlake.operations.following.tenant_rounds import ReadingBeside, TenantRounds
 from mirrorlake.operations.loading.binlog.following_table import FollowingTable
 from mirrorlake.operations.loading.follow_log import (
     Followed,
@@ -38,10 +40,9 @@ from mirrorlake.operations.loading.follow_log import (
 from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
 from mirrorlake.operations.loading.results import Synced, SyncResult, add_results
 from mirrorlake.operations.loading.sync_tables import default_jobs, load_tables, sync_tables
-from mirrorlake.operations.loading.sync_together import has_copy
+from mirrorlake.operations.loading.sync_together import StageBeside, has_copy
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.publishers import publish_round
-from mirrorlake.operations.upkeep.maintain import Ages, maintain_table
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.following.log_state import LogEnd, read_end, refuse_unfollowable
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position
@@ -50,14 +51,8 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-VERSIONS: Final = 500
-"""Rounds of a table after which its old versions expire."""
-KEEP: Final = timedelta(hours=1)
-"""How old these are then."""
 MEETS: Final = 20
 """Rounds in which nothing is shown while some tables are further in the log than the others."""
-BACKOFF: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds until what failed is tried again; the last one from then on."""
 
 
 class Rounds:
@@ -66,34 +61,36 @@ class Rounds:
     Args:
         lease: the follower's.
         limits: of a round.
-        copies: those that are read beside.
+        beside: what is read beside.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        contracts: Sequence[TableContract],
+        followed: FollowedTables,
         connection: Connection[Any],
         lease: Lease,
         limits: BatchLimits,
-        copies: CopiesBeside,
+        beside: ReadingBeside,
     ) -> None:
         self._workspace, self._connection = workspace, connection
-        self._lease, self._limits, self._copies = lease, limits, copies
-        self._source: SourceConfig = workspace.config.sources[contracts[0].source]
-        self._contracts = {contract.name: contract for contract in contracts}
+        self._lease, self._limits, self._copies = lease, limits, beside.copies
+        self._source: SourceConfig = workspace.config.sources[followed.source]
+        self._contracts = {contract.name: contract for contract in followed.tables}
         self._stream: LiveStream | None = None
-        self._retries: dict[str, _Retry] = {}
+        self._retries: dict[str, Retry] = {}
         # First what an earlier process left.
-        self._unpublished = dict.fromkeys(self._contracts, _Retry())
+        self._unpublished = dict.fromkeys(self._contracts, Retry())
         # Loads that are in raw and not shown yet; and what else was done of a table for them.
         self._unshown: dict[str, tuple[Load, ...]] = {}
         self._changes: dict[str, tuple[str, ...]] = {}
         self._loaded: dict[str, SyncResult] = {}
         self._failed: dict[str, MirrorlakeError] = {}
         self._waited = 0
-        self._versions: Counter[str] = Counter()
-        self._server = ""
+        self._upkeep = RoundUpkeep()
+        self._server = read_position(connection).server
+        parts = (followed.tenants, self._source, self._server, beside.syncs)
+        self._tenants = TenantRounds(workspace, connection, *parts)
 
     def close(self) -> None:
         """End the connection over which the log is read."""
@@ -111,11 +108,10 @@ class Rounds:
         refuse_held(ledger, self._source.name)
         databases = {contract.database for contract in self._contracts.values()}
         refuse_unfollowable(self._connection, self._source, databases)
-        self._server = read_position(self._connection).server
         self._follow(self._contracts)
         # Those of a run that died before it folded them.
         for name in ledger.unfolded_tables("deduped").intersection(self._followed()):
-            self._retries[name] = _Retry()
+            self._retries[name] = Retry()
 
     def _followed(self) -> set[str]:
         tables = self._stream.tables if self._stream is not None else []
@@ -144,13 +140,15 @@ class Rounds:
             found += [table] if table is not None else []
         if not found:
             return
-        if self._stream is not None:
-            self._stream.add(found)
-            return
-        seen, end = self._look()
-        leased = partial(self._workspace.leased, wait=False)
-        parts = (self._workspace, self._connection, leased, seen, end, found)
-        self._stream = LiveStream(*parts, self._limits)
+        self._opened().add(found)
+
+    def _opened(self) -> LiveStream:
+        if self._stream is None:
+            seen, end = self._look()
+            leased = partial(self._workspace.leased, wait=False)
+            parts = (self._workspace, self._connection, leased, seen, end, self._source)
+            self._stream = LiveStream(*parts, self._limits)
+        return self._stream
 
     def _look(self) -> tuple[SourcePosition, LogEnd]:
         seen = read_position(self._connection)
@@ -174,9 +172,16 @@ class Rounds:
             SourceError: the server was lost, refused, or is held.
             LedgerError: the ledger failed, or another follower took over.
         """
-        began = time.monotonic()
         refuse_held(self._workspace.ledger, self._source.name)
         self._workspace.ledger.check_lease(self._lease)
+        try:
+            return self._take()
+        finally:
+            for tenants in self._stream.tenants if self._stream is not None else ():
+                tenants.release()
+
+    def _take(self) -> FollowedRound:
+        began = time.monotonic()
         read = self._advance()
         read = self._bring_altered(self._away(copied=True)) or read
         loaded = time.monotonic()
@@ -184,14 +189,17 @@ class Rounds:
         done = self._fold()
         # The others don't wait for copies; once one is there, all are at one place again.
         self._copies.begin(self._workspace, self._away(copied=False))
-        if (copied := self._bring_copied()) is not None:
-            read = copied
+        self._tenants.begin_syncs(self._stream)
+        if (joined := self._bring_copied()) is not None:
+            read = joined
             done += self._fold()
         failpoint("follow.folded")
         failed = {one.contract.name: one.error for one in done if one.error is not None}
-        failed = self._publish(done) | self._failed | failed
+        failed = self._publish(done) | self._failed | failed | self._tenants.done.failed
         self._failed.clear()
-        self._maintain(done)
+        of_log = [one for one in done if one.result is not None and one.result.window == "log"]
+        shown = [*(one.contract for one in of_log), *self._tenants.on_show]
+        self._upkeep.after(self._workspace, shown)
         return self._report(began, loaded, read, done, failed)
 
     def _advance(self) -> Round:
@@ -202,6 +210,7 @@ class Rounds:
         for name, loads in read.loads.items():
             self._unshown[name] = (*self._unshown.get(name, ()), *loads)
         self._stream.leave(read.altered)
+        self._tenants.heed(read.left)
         return read
 
     def _away(self, *, copied: bool) -> list[TableContract]:
@@ -218,7 +227,7 @@ class Rounds:
 
     def _is_due(self, name: str) -> bool:
         retry = self._retries.get(name)
-        return retry is None or retry.at <= time.monotonic()
+        return retry is None or retry.is_due
 
     def _bring_altered(self, contracts: Sequence[TableContract]) -> Round | None:
         """Load what tables need before they can be followed, and follow them with the others; None
@@ -239,12 +248,18 @@ class Rounds:
         )
 
     def _bring_copied(self) -> Round | None:
-        """Follow tables with the others whose copies are there; None where there are none."""
-        alone = bool(self._copies.names) and not self._followed()
+        """Follow tables with the others whose copies are there, or whose tenants were synced; None
+        where there are none."""
+        alone = bool(self._copies.names) and not self._followed() and not self._tenants.tables
         copied = self._copies.take(await_one=alone)
-        self._note_loaded(copied)
-        names = [c.contract.name for c in copied if c.contract.name in self._contracts]
-        return self._follow_loaded([n for n in names if n in self._loaded]) if copied else None
+        self._note_loaded(copied.values())
+        tenants = self._tenants.take_synced()
+        for one in tenants:
+            self._tenants.note_joined(one, joined=self._opened().add_tenants(one))
+        if not copied and not tenants:
+            return None
+        names = [name for name in copied if name in self._contracts and name in self._loaded]
+        return self._follow_loaded(names)
 
     def _note_loaded(self, done: Iterable[Synced]) -> None:
         for one in done:
@@ -258,17 +273,27 @@ class Rounds:
         if names:
             self._follow(names)
         for name in set(names).difference(self._followed()):
-            self._retries[name] = self._retries.get(name, _Retry()).next()
+            self._retries[name] = self._retries.get(name, Retry()).next()
         return self._advance()
 
     def _note_failure(self, name: str, error: MirrorlakeError) -> None:
         if isinstance(error, LedgerError) and not isinstance(error, LeaseHeld):
             raise error
         self._failed[name] = error
-        self._retries[name] = self._retries.get(name, _Retry()).next()
+        self._retries[name] = self._retries.get(name, Retry()).next()
 
     def _fold(self) -> list[Synced]:
         """Fold what was loaded, and show it: all of it at one place of the log."""
+        stream = self._stream
+        if stream is None or (stream.is_apart and self._waited < MEETS):
+            return self._fold_tables(None)
+        loaded = self._tenants.has_loaded(stream)
+        done = self._fold_tables(partial(self._tenants.stage, stream) if loaded else None)
+        self._tenants.show(stream)
+        self._tenants.heed(stream.round.left)
+        return done
+
+    def _fold_tables(self, beside: StageBeside | None) -> list[Synced]:
         stream = self._stream
         if stream is None or stream.as_of is None or stream.place is None:
             return []
@@ -291,7 +316,8 @@ class Rounds:
         }
         jobs = default_jobs(self._workspace.config, chosen)
         done: list[Synced] = []
-        for one in sync_tables(self._workspace, chosen, jobs=jobs, look=Look(), followed=known):
+        terms = partial(sync_tables, jobs=jobs, look=Look(), followed=known, beside=beside)
+        for one in terms(self._workspace, chosen):
             name = one.contract.name
             self._unshown.pop(name, None)
             self._changes.pop(name, None)
@@ -316,41 +342,25 @@ class Rounds:
         if again:
             self._follow(again)
         for name in set(again).difference(self._followed()):
-            self._retries[name] = self._retries.get(name, _Retry()).next()
+            self._retries[name] = self._retries.get(name, Retry()).next()
 
     def _publish(self, done: Sequence[Synced]) -> dict[str, MirrorlakeError]:
         """Publish what was loaded, where that is done by round, and what is left of earlier ones;
         what failed, by table. It is tried again, whether or not its table changes."""
-        now = time.monotonic()
         synced = {one.contract.name for one in done}
         names = {n for n in self._contracts if n in synced and n not in self._unpublished}
-        names |= {n for n, retry in self._unpublished.items() if retry.at <= now}
+        names |= {n for n, retry in self._unpublished.items() if retry.is_due}
         if not names:
             return {}
         found = publish_round(self._workspace, [self._contracts[name] for name in sorted(names)])
         failed = dict(found.failures)
         for name in names:
-            retry = self._unpublished.pop(name, _Retry())
+            retry = self._unpublished.pop(name, Retry())
             if name in failed:
                 self._unpublished[name] = retry.next()
             elif name in found.waiting:
-                self._unpublished[name] = _Retry().next()
+                self._unpublished[name] = Retry().next()
         return failed
-
-    def _maintain(self, done: Sequence[Synced]) -> None:
-        """Let versions expire now and then: each round adds some, and all are written again with
-        each commit."""
-        for one in done:
-            name, result = one.contract.name, one.result
-            if result is None or result.window != "log":
-                continue
-            self._versions[name] += 1
-            if self._versions[name] >= VERSIONS:
-                self._versions[name] = 0
-                try:
-                    maintain_table(self._workspace, one.contract, Ages(keep=KEEP), wait=False)
-                except MirrorlakeError as error:
-                    logger.warning("table %s was not maintained: %s", name, error)
 
     def _report(
         self,
@@ -366,29 +376,21 @@ class Rounds:
         rows: Counter[str] = Counter()
         for result in (one for one in results if one.unchanged is None):
             rows[result.table] += result.rows
+        left_out = [n for n in self._contracts if n in failed or n not in self._followed()]
+        left_out += self._tenants.left_out(stream)
+        tenants = self._tenants.reported()
         return FollowedRound(
             at=end.clock,
             lag_seconds=round(age_at(stream.as_of if stream else None, end.clock), 3),
             lag_bytes=distance(end.files, place, end.position) if place is not None else 0,
-            rows=dict(rows),
-            changed={r.table: words for r in results if (words := words_of(r))},
+            rows=dict(rows + tenants.rows),
+            tenants=dict(tenants.tenants),
+            changed={r.table: words for r in results if (words := words_of(r))} | tenants.changed,
             failed=failed,
             seconds=round(time.monotonic() - began, 3),
             load_seconds=round(loaded - began, 3),
             place=str(place or ""),
             reached=not read.enough,
-            shown=max((r.shown for r in results), default=""),
-            left_out=tuple(n for n in self._contracts if n in failed or n not in self._followed()),
+            shown=max((*(r.shown for r in results), *tenants.shown.values()), default=""),
+            left_out=tuple(left_out),
         )
-
-
-@dataclass(frozen=True)
-class _Retry:
-    """When a table is tried again, and how often it failed."""
-
-    at: float = 0.0
-    failures: int = 0
-
-    def next(self) -> _Retry:
-        seconds = BACKOFF[min(self.failures, len(BACKOFF) - 1)]
-        return _Retry(time.monotonic() + seconds, self.failures + 1)

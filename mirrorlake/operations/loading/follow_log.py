@@ -174,7 +174,8 @@ def _follow_source(
             if any(end.position < one.place.log for one in others):
                 others = ()  # another run was here meanwhile
             every = [*tables, *others]
-            stream = LogStream(workspace, connection, leased, seen, end, every, raises=alone)
+            parts = (workspace, connection, leased, seen, end, every, source)
+            stream = LogStream(*parts, raises=alone)
             stream.follow()
             if beside is not None and others:
                 beside.end(stream.done, end)

@@ -11,9 +11,10 @@ tables are shown together (`mirrorlake.operations.loading.sync_together`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion, show_together
@@ -111,19 +112,64 @@ class StagedSync:
             return self._loaded.finish(None, (), fold=False)
 
 
-def show_staged(workspace: Workspace, staged: Sequence[StagedSync]) -> Iterator[Synced]:
+class StagedBeside(Protocol):
+    """What is shown in the step that shows tables, and is none of them: a table of tenants."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def versions(self) -> Sequence[StagedVersion]:
+        """See `StagedSync.versions`."""
+        ...
+
+    def check(self) -> None:
+        """See `StagedSync.check`."""
+        ...
+
+    def records(self) -> list[Callable[[], object]]:
+        """See `StagedSync.records`."""
+        ...
+
+    def finish(self, how: str) -> None:
+        """Do what follows, and give the lease back.
+
+        Args:
+            how: readers got to see it.
+        """
+        ...
+
+    def leave(self, error: MirrorlakeError) -> None:
+        """Leave main as it is, and give the lease back."""
+        ...
+
+
+def show_staged(
+    workspace: Workspace, staged: Sequence[StagedSync], beside: Sequence[StagedBeside] = ()
+) -> Iterator[Synced]:
     """Have readers see several tables at one moment, as far as the catalog can; what became of
     each. One that fails is left as it was, and the others are shown.
 
     The leases of all are given back, however it ends.
+
+    Args:
+        beside: what is shown in the same step, and is told itself what became of it.
     """
     waiting = {one.contract.name: one for one in staged}
+    others = {one.name: one for one in beside}
+    every: dict[str, StagedSync | StagedBeside] = {**waiting, **others}
     try:
         failpoint("show.staged")
-        groups = {name: one.versions for name, one in waiting.items() if one.versions}
-        shown = show_together(workspace.lake, groups, lambda name: waiting[name].check())
-        failed = _record(workspace, waiting, dict(shown.failed))
+        groups = {name: one.versions for name, one in every.items() if one.versions}
+        shown = show_together(workspace.lake, groups, lambda name: every[name].check())
+        failed = _record(workspace, every, dict(shown.failed))
         failpoint("show.recorded")
+        how = shown.how if len(groups) > 1 else ""
+        for name, other in others.items():
+            if (error := failed.get(name)) is not None:
+                other.leave(error)
+            else:
+                other.finish(how if name in groups else "")
         for name in list(waiting):
             one = waiting.pop(name)
             if (error := failed.get(name)) is not None:
@@ -135,15 +181,16 @@ def show_staged(workspace: Workspace, staged: Sequence[StagedSync]) -> Iterator[
             except MirrorlakeError as error:
                 yield Synced(one.contract, error=error)
                 continue
-            how = shown.how if name in groups and len(groups) > 1 else ""
-            yield Synced(one.contract, replace(result, shown=how))
+            yield Synced(one.contract, replace(result, shown=how if name in groups else ""))
     finally:
         for one in waiting.values():
             one.abandon()
 
 
 def _record(
-    workspace: Workspace, staged: dict[str, StagedSync], failed: dict[str, MirrorlakeError]
+    workspace: Workspace,
+    staged: Mapping[str, StagedSync | StagedBeside],
+    failed: dict[str, MirrorlakeError],
 ) -> dict[str, MirrorlakeError]:
     """Write down of all at once that main shows them; what failed, by table."""
     acts: list[Callable[[], object]] = []

@@ -22,7 +22,7 @@ from mirrorlake.merge.small_fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Along, Followed, follow_tables
 from mirrorlake.operations.loading.results import Synced, SyncResult
 from mirrorlake.operations.loading.sync import load_table, sync_table
-from mirrorlake.operations.loading.sync_together import Act, GroupSync, group_by_log
+from mirrorlake.operations.loading.sync_together import Act, GroupSync, StageBeside, group_by_log
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
 from mirrorlake.table.progress import OnProgress, Progress
@@ -56,6 +56,7 @@ def sync_tables(
     watch: Watch | None = None,
     followed: Mapping[str, Followed] | None = None,
     along: Along | None = None,
+    beside: StageBeside | None = None,
 ) -> Iterator[Synced]:
     """Sync tables, ``jobs`` of them at once; what became of each, as they end.
 
@@ -69,6 +70,7 @@ def sync_tables(
         followed: what was loaded just before of the tables that follow a log; None: their logs are
             read first.
         along: what else reads these logs then.
+        beside: what else is shown with tables that follow a log, all of one source.
     """
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
@@ -76,13 +78,14 @@ def sync_tables(
         ends = look.ends if look is not None else {}
         followed = follow_tables(workspace, contracts, ends=ends, along=along)
     groups = group_by_log(workspace.ledger, contracts, followed)
-    groups = [group for group in groups if group.is_shown_at_once]
+    groups = [group for group in groups if group.is_shown_at_once or beside is not None]
     grouped = {contract.name for group in groups for contract in group.all}
     work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
     yield from work.run(jobs, [c for c in contracts if c.name not in grouped])
     for group in groups:
         run = partial(work.run, jobs)
-        yield from GroupSync(workspace, look, accept_smaller, {**followed}, run).sync(group)
+        parts = (workspace, look, accept_smaller, {**followed}, run, beside)
+        yield from GroupSync(*parts).sync(group)
 
 
 def load_tables(

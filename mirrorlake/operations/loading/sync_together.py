@@ -25,7 +25,7 @@ from mirrorlake.ledger.store import Ledger
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
 from mirrorlake.operations.loading.results import Synced, SyncResult, add_results
-from mirrorlake.operations.loading.staged_sync import StagedSync, show_staged
+from mirrorlake.operations.loading.staged_sync import StagedBeside, StagedSync, show_staged
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.table.log_place import place_of
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 Act = Callable[[TableContract, OnProgress], SyncResult | None]
 """What is done with one table; what it did, None where that is told later."""
+StageBeside = Callable[[], Sequence[StagedBeside]]
+"""Folds, where nobody sees it, what is to be shown with tables that follow the same log."""
 
 
 class SideBySide(Protocol):
@@ -106,6 +108,7 @@ class GroupSync:
         look: what was seen just before; tables of the same source that it found unchanged are
             brought to the same place, where the log is read again.
         side_by_side: how tables are worked on.
+        beside: stages what is shown with them, once they are; None: nothing is.
     """
 
     workspace: Workspace
@@ -113,6 +116,7 @@ class GroupSync:
     accept_smaller: bool
     followed: dict[str, Followed]
     side_by_side: SideBySide
+    beside: StageBeside | None = None
     results: dict[str, Synced] = field(default_factory=dict[str, Synced])
 
     def sync(self, group: LogGroup) -> Iterator[Synced]:
@@ -178,13 +182,15 @@ class GroupSync:
             staged = self._stage(contracts, holding)
             further = [one for one in staged if self._is_further(one.contract)]
             if not further:
-                self._show_staged(staged, holding)
+                beside, self.beside = self.beside, None
+                self._show_staged(staged, holding, beside() if beside is not None else ())
                 return
             for one in staged:
                 self._note(Synced(one.contract, one.set_aside()))
                 self._forget_loads(one.contract)
             holding.pop_all()
             logger.info("%s is further in its log: all are read on", further[0].contract.name)
+            self.beside = None  # it stays where the log was read to before
             contracts = self._follow_again([one.contract for one in staged])
             self._show_staged(self._stage(contracts, holding), holding)
 
@@ -212,9 +218,14 @@ class GroupSync:
             return False
         return now.made != place.made or place.log < now.log
 
-    def _show_staged(self, staged: Sequence[StagedSync], holding: ExitStack) -> None:
+    def _show_staged(
+        self,
+        staged: Sequence[StagedSync],
+        holding: ExitStack,
+        beside: Sequence[StagedBeside] = (),
+    ) -> None:
         holding.pop_all()  # `show_staged` gives every lease back
-        for synced in show_staged(self.workspace, staged):
+        for synced in show_staged(self.workspace, staged, beside):
             self._note(synced)
             self._forget_loads(synced.contract)
 

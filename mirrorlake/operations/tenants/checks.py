@@ -24,6 +24,7 @@ from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.tenants.digests import TenantDigests, read_digests
 from mirrorlake.merge.statements import original_of, unplaced_key
 from mirrorlake.merge.tenant_due import read_due
+from mirrorlake.merge.tenant_fold_plan import is_shown
 from mirrorlake.merge.tenant_shapes import (
     LISTED,
     LOG_LOADS,
@@ -34,7 +35,6 @@ from mirrorlake.merge.tenant_shapes import (
     read_shapes,
     rows_sql,
 )
-from mirrorlake.merge.tenants import is_shown
 from mirrorlake.operations.tenants.clean_checks import clean_verdicts, with_clean
 from mirrorlake.operations.tenants.follow import find_changed_tenants
 from mirrorlake.operations.tenants.names import refuse_unknown

@@ -84,7 +84,11 @@ class TenantsSeen:
 
 
 def detect_tenants(
-    workspace: Workspace, table: TenantTable, mark: TenantMark | None, now: datetime | None = None
+    workspace: Workspace,
+    table: TenantTable,
+    mark: TenantMark | None,
+    now: datetime | None = None,
+    sources: Collection[str] = (),
 ) -> TenantsSeen:
     """Which tenants are due, and whether a sync is to be requested for them. Writes nothing.
 
@@ -93,6 +97,7 @@ def detect_tenants(
     Args:
         mark: of the last request.
         now: this moment.
+        sources: only tenants of these; of all where there is none.
 
     Raises:
         LakeError: the catalog can't be read.
@@ -104,7 +109,7 @@ def detect_tenants(
     if since is not None and timedelta() <= since < table.every:
         return TenantsSeen(until=now - since + table.every)
     known = workspace.ledger.tenants(table.name)
-    survey = survey_tenants(workspace, table)
+    survey = survey_tenants(workspace, table, sources)
     due = _due(workspace, table, survey, known)
     failing = frozenset(p for p, why in due.items() if _is_failing(known.get(p), why))
     left = _digest([*_shown(place, due[place], survey)] for place in sorted(failing))
@@ -118,7 +123,7 @@ def detect_tenants(
         refused=len(survey.failed),
         due=due,
         failing=failing,
-        lost=survey.lost,
+        lost={name: e for name, e in survey.lost.items() if name not in survey.skipped},
         left_out={one.label: one.why for one in survey.left_out},
         mark=TenantMark(now.isoformat(), left) if requested else None,
         run_key=f"{table.name}-{key[:16]}",
@@ -156,7 +161,8 @@ def _due(
     if table.dropped == "remove":
         there = {*survey.plans, *survey.failed}
         left = (p for p, t in known.items() if t.gone_at is not None and t.folded is not None)
-        found |= {place: "not removed" for place in left if place not in there}
+        left = (p for p in left if p not in there and p[0] not in survey.skipped)
+        found |= dict.fromkeys(left, "not removed")
     return found
 
 

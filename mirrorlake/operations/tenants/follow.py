@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +131,7 @@ def _follow(of: Following, found: TenantsFollowed) -> None:
         done, end = read_log(of.workspace, of.connection, of.source, members)
         names = {one.name for one in done}
         members = [member for member in members if member.name in names]
-        take_followed(of, group, members, end, found)
+        take_followed(of, group, members, end.clock.replace(tzinfo=UTC), found)
     found.lost |= group.lost
     if group.error is not None:
         raise group.error
@@ -154,7 +154,8 @@ def read_log(
         return tables, end
     seen = replace(read_position(connection), clock=end.clock)
     own = nullcontext(workspace)
-    stream = LogStream(workspace, connection, lambda _: own, seen, end, tables, raises=False)
+    parts = (workspace, connection, lambda _: own, seen, end, tables, source)
+    stream = LogStream(*parts, raises=False)
     stream.follow()
     return stream.done, end
 
@@ -240,12 +241,15 @@ def take_followed(
     of: Following,
     group: TenantsInLog,
     members: Iterable[FollowingTenant],
-    end: LogEnd,
+    at: datetime,
     found: TenantsFollowed,
 ) -> None:
-    """Write down tenants that were followed to their log's end, and until when they are what MySQL
-    has."""
-    ledger, at = of.workspace.ledger, end.clock.replace(tzinfo=UTC)
+    """Write down tenants that were followed to their log's end.
+
+    Args:
+        at: until when (UTC, by the source) they are then what MySQL has.
+    """
+    ledger = of.workspace.ledger
     known = {**ledger.tenants(of.table.name), **of.copies}
     done: dict[TenantPlace, Tenant] = {}
     for member in members:

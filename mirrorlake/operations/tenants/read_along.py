@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class _Reading:
         for of, group, members in self.parts:
             found = self.along.followed.setdefault(of.table.name, TenantsFollowed())
             there = [member for member in members if id(member) in reached]
-            take_followed(of, group, there, end, found)
+            take_followed(of, group, there, end.clock.replace(tzinfo=UTC), found)
             found.lost |= group.lost
 
 

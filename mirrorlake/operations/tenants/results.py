@@ -95,12 +95,14 @@ class SyncTerms:
         accept_smaller: whether copies are taken that are far smaller than the last ones, and many
             tenants may be gone at once; of these databases alone, where there are some.
         again: whether tenants are read that their source shows to be unchanged.
+        sources: only tenants of these; of all where there is none.
     """
 
     databases: frozenset[str] = frozenset()
     accept_smaller: bool = False
     again: bool = False
     progress: OnProgress | None = None
+    sources: frozenset[str] = frozenset()
 
     def means(self, place: TenantPlace) -> bool:
         """Whether a tenant is one of those that are meant."""

@@ -52,6 +52,7 @@ from mirrorlake.table.holds import refuse_held
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Resolved, raw_of, resolve_tenants
+from mirrorlake.table.tenants_in_log import servers_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -76,7 +77,9 @@ class TenantSurvey:
         default_factory=dict[TenantPlace, MirrorlakeError]
     )
     lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
-    """Sources that could not be looked at: nothing is known of their tenants."""
+    """Sources that were not looked at: nothing is known of their tenants."""
+    skipped: frozenset[str] = frozenset()
+    """The lost sources that nobody wanted to look at."""
     left_out: list[LeftOut] = field(default_factory=list[LeftOut])
     """What the contract names and that is no tenant: a view, a source that has none, a pattern that
     no database matches."""
@@ -93,7 +96,8 @@ class TenantSurvey:
     @property
     def unreachable(self) -> dict[str, MirrorlakeError]:
         """The lost sources that could not be queried."""
-        return {name: e for name, e in self.lost.items() if name not in self.held}
+        known = {*self.held, *self.skipped}
+        return {name: e for name, e in self.lost.items() if name not in known}
 
     def refuse_all_held(self, table: TenantTable) -> None:
         """See that there is a source of the table that may be queried.
@@ -102,22 +106,32 @@ class TenantSurvey:
             SourceHeld: a person asked us to leave all of them alone.
         """
         held = self.held
-        if held.keys() >= {*table.sources}:
+        if held.keys() >= {*table.sources} - self.skipped:
             raise next(iter(held.values()))
 
 
-def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
+def survey_tenants(
+    workspace: Workspace, table: TenantTable, only: Collection[str] = ()
+) -> TenantSurvey:
     """What the sources show of a table's tenants; a source that can't be queried is among the
     ``lost``.
+
+    Args:
+        only: the sources that are looked at; all where there is none, or where one of the others
+            was last seen at the same server.
 
     Raises:
         ConfigError: two of the sources are one server, and have the same tenants.
     """
     survey = TenantSurvey()
+    skipped = [name for name in table.sources if only and name not in only]
+    survey.skipped = frozenset(skipped)
+    for name in skipped:
+        survey.lost[name] = SourceError(f"source {name} was not looked at", source=name)
     versions = workspace.ledger.schema_versions(table.name)
     lake = _InLake(key_types(workspace, table), versions)
     hash_key = workspace.config.privacy.hash_key
-    for name in table.sources:
+    for name in (name for name in table.sources if name not in survey.skipped):
         source = workspace.config.sources[name]
         try:
             refuse_held(workspace.ledger, name)
@@ -128,6 +142,9 @@ def survey_tenants(workspace: Workspace, table: TenantTable) -> TenantSurvey:
         except SourceError as error:
             survey.lost[name] = error
             logger.warning("table %s: source %s: %s", table.name, name, error)
+    followed = servers_of(workspace.ledger, table)
+    if any(followed.get(name) in survey.servers.values() for name in skipped):
+        return survey_tenants(workspace, table)
     if not survey.lost:
         survey.left_out += _unmatched(table, survey.databases)
     _refuse_one_server(table, survey)

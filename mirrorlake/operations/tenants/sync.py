@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -21,8 +22,7 @@ from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.tenants.protocol import load_tenants
-from mirrorlake.merge.tenant_shapes import TenantShapes, read_shapes
-from mirrorlake.merge.tenants import TenantsFolded, fold_tenants
+from mirrorlake.merge.tenant_shapes import read_shapes
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right
 from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
 from mirrorlake.operations.tenants.detect import gone_tenants
@@ -39,9 +39,10 @@ from mirrorlake.operations.tenants.looks import (
 )
 from mirrorlake.operations.tenants.moved_tenants import TenantMoves, find_moved_tenants
 from mirrorlake.operations.tenants.names import no_tenant, refuse_unknown
-from mirrorlake.operations.tenants.reports import record_shown, recorded_refusal
+from mirrorlake.operations.tenants.reports import recorded_refusal
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced, count_tenants
-from mirrorlake.operations.tenants.rules import refuse_idle_rules, refuse_read_already
+from mirrorlake.operations.tenants.rules import refuse_read_already
+from mirrorlake.operations.tenants.show import record_on_show, show_tenants
 from mirrorlake.operations.tenants.survey import (
     TenantSurvey,
     look_of,
@@ -49,21 +50,16 @@ from mirrorlake.operations.tenants.survey import (
     survey_tenants,
 )
 from mirrorlake.runtime.extras import require
-from mirrorlake.serving.tenant_clean import CleanMade, refuse_hashes
-from mirrorlake.serving.tenant_clean_columns import clean_columns_of
-from mirrorlake.serving.tenants import (
-    hold_clean_tenants,
-    remember_tenant_columns,
-    show_clean_tenants,
-    show_raw_tenants,
-)
+from mirrorlake.serving.tenant_clean import refuse_hashes
 from mirrorlake.table.columns.new_columns import why_held
-from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import Plans, held_of, terms_of
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+Take = Callable[[TenantTable], AbstractContextManager[Workspace]]
+"""What gives a workspace with the lease of a table of tenants."""
 
 
 def sync_tenants(
@@ -71,11 +67,13 @@ def sync_tenants(
     table: TenantTable,
     terms: SyncTerms | None = None,
     followed: TenantsFollowed | None = None,
+    take: Take | None = None,
 ) -> TenantsSynced:
     """Read every tenant that moved, fold them, and show them.
 
     Args:
         followed: what was loaded just before of the tenants that follow logs.
+        take: gives the workspace with the table's lease, in place of `Workspace.leased`.
 
     Raises:
         ConfigError: no database of any source is a tenant, or none has the name that was requested.
@@ -87,11 +85,11 @@ def sync_tenants(
     require("pyspark", "spark", f"table {table.name}: folding tenants")
     terms = terms or SyncTerms()
     started = time.monotonic()
-    with workspace.leased(table) as leased:
+    with take(table) if take is not None else workspace.leased(table) as leased:
         repaired = put_right(leased, table) if leased.moved else []
         settle_loads(leased, table)
         with recorded_refusal(leased.ledger, table):
-            survey, look = _look(leased, table)
+            survey, look = _look(leased, table, terms.sources)
         # A name that a person mistyped is no fault of the table's.
         there = {*survey.plans, *survey.failed, *leased.ledger.tenants(table.name)}
         refuse_unknown(table.name, terms.databases, there)
@@ -106,7 +104,9 @@ def sync_tenants(
     return replace(done, put_right=tuple(repaired))
 
 
-def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, TenantLook]:
+def _look(
+    workspace: Workspace, table: TenantTable, sources: Collection[str]
+) -> tuple[TenantSurvey, TenantLook]:
     """What the sources show of a table that can be synced; what is no tenant is written down.
 
     Raises:
@@ -117,7 +117,7 @@ def _look(workspace: Workspace, table: TenantTable) -> tuple[TenantSurvey, Tenan
     shapes = read_shapes(workspace, table)  # one that somebody edited stops it here
     if any(rule.pii == "hash" for rule in table.columns.values()):
         refuse_hashes(workspace, table, shapes)
-    survey = survey_tenants(workspace, table)
+    survey = survey_tenants(workspace, table, sources)
     survey.refuse_all_held(table)
     look = look_of(survey, read_look(ledger, table))
     record_look(ledger, table, look)
@@ -163,13 +163,12 @@ class _Sync:
         self._note_new(moved.keys() - known.keys())
         self._load_all(moved, known)
         self._note_failed(ledger.tenants(table.name))
-        folded, removed, shapes, clean = self._show()
+        shown = show_tenants(self.workspace, table, self.kept)
+        shapes, removed = shown.shapes, shown.removed
         held = held_of(ledger, table, shapes.columns)
         record_look(ledger, table, replace(look, held=held))
+        record_on_show(self.workspace, table, shapes)
         everything = ledger.tenants(table.name)
-        rules = clean_columns_of(ledger, table, shapes).definition if shapes.tables else ""
-        made = f"{table.clean} {rules}"
-        record_shown(ledger, table.name, everything.values(), made, self.workspace.run_id)
         return TenantsSynced(
             table=table.name,
             tenants=len(everything),
@@ -181,7 +180,7 @@ class _Sync:
             replaced=self.moves.replaced_words(self.read),
             gone=tuple(f"{s}.{d}" for s, d in gone),
             kept={f"{s}.{d}": t.rows or 0 for (s, d), t in sorted(everything.items()) if t.gone_at},
-            folded=len(folded.moved),
+            folded=len(shown.folded.moved),
             removed={f"{s}.{d}": count for (s, d), count in removed.items()},
             rows_removed=sum(removed.values()),
             rows=self.rows,
@@ -192,8 +191,8 @@ class _Sync:
                 **{f"{s}.{d}": str(error) for (s, d), error in sorted(self.failed.items())},
             },
             clean=table.clean,
-            clean_made=clean.whole,
-            clean_written=clean.tenants,
+            clean_made=shown.clean.whole,
+            clean_written=shown.clean.tenants,
             held={source: str(error) for source, error in survey.held.items()},
             left_out=look.reasons,
             without=look.without,
@@ -358,36 +357,6 @@ class _Sync:
         self.workspace.ledger.record_tenants(self.table.name, records)
         for (source, database), error in sorted(self.failed.items()):
             logger.info("table %s: tenant %s.%s: %s", self.table.name, source, database, error)
-
-    def _show(self) -> tuple[TenantsFolded, dict[TenantPlace, int], TenantShapes, CleanMade]:
-        """Fold what was loaded, and make the views; what was folded, which tenants left and how
-        many rows with each, the shapes, and what became of clean."""
-        table, ledger = self.table, self.workspace.ledger
-        shapes = read_shapes(self.workspace, table)
-        if not shapes.tables:
-            return TenantsFolded(), {}, shapes, CleanMade()
-        show_raw_tenants(self.workspace, table, shapes)
-        refuse_idle_rules(table, shapes)
-        remember_tenant_columns(self.workspace, table, list(shapes.columns))
-        known = ledger.tenants(table.name)
-        hold_clean_tenants(self.workspace, table, shapes)
-        folded = fold_tenants(self.workspace, table, known, shapes, self.kept)
-        removed = {
-            place: folded.removed.get(place, 0)
-            for place, tenant in ledger.tenants(table.name).items()
-            if tenant.gone_at is not None
-            and table.dropped == "remove"
-            and tenant.folded is None
-            and tenant.load_id is not None
-        }
-        ledger.forget_tenants(table.name, removed)
-        # One that went before it was ever read is nowhere.
-        never = [p for p, t in ledger.tenants(table.name).items() if t.gone_at and not t.load_id]
-        ledger.forget_tenants(table.name, never)
-        clean = CleanMade()
-        if self.workspace.lake.load(deduped_of(table)) is not None:
-            clean = show_clean_tenants(self.workspace, table, shapes)
-        return folded, removed, shapes, clean
 
 
 def _by_version(

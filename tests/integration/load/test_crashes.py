@@ -69,7 +69,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.load.protocol.load_run import OF_TABLES
 from mirrorlake.load.raw.raw_proof import prove_raw
 from mirrorlake.load.tenants.protocol import STEPS as STEPS_OF_TENANTS
-from mirrorlake.merge.tenants import STEPS as STEPS_OF_DEDUPED
+from mirrorlake.merge.tenant_fold_plan import STEPS as STEPS_OF_DEDUPED
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.repairing.recover import recover_table

@@ -23,7 +23,8 @@ from mirrorlake.errors import ConfigError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
 from mirrorlake.operations.following import follower
 from mirrorlake.operations.following.followed_round import FollowedRound
-from mirrorlake.operations.following.follower import FollowTerms, follow_source, followed_tables
+from mirrorlake.operations.following.followed_tables import followed_tables
+from mirrorlake.operations.following.follower import FollowTerms, follow_source
 from mirrorlake.operations.following.log_owner import is_followed
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
@@ -51,8 +52,10 @@ PROGRAM = [sys.executable, "-c", "from mirrorlake.cli.main import main; main()"]
 class Following:
     """A follower in a thread."""
 
-    def __init__(self, workspace: Workspace, terms: FollowTerms | None = None) -> None:
-        self.workspace, self.stop = workspace, threading.Event()
+    def __init__(
+        self, workspace: Workspace, terms: FollowTerms | None = None, source: str = "s"
+    ) -> None:
+        self.workspace, self.source, self.stop = workspace, source, threading.Event()
         self.rounds: list[FollowedRound] = []
         self.waits: list[str] = []
         self.error: BaseException | None = None
@@ -62,7 +65,7 @@ class Following:
     def _run(self) -> None:
         parts = (self.stop, self.rounds.append, self.waits.append, self._terms)
         try:
-            follow_source(self.workspace, "s", *parts)
+            follow_source(self.workspace, self.source, *parts)
         except BaseException as error:  # noqa: BLE001 - the test's thread looks at it
             self.error = error
 
@@ -90,8 +93,10 @@ class Following:
 
 
 @contextmanager
-def following(workspace: Workspace, terms: FollowTerms | None = None) -> Iterator[Following]:
-    found = Following(workspace, terms)
+def following(
+    workspace: Workspace, terms: FollowTerms | None = None, source: str = "s"
+) -> Iterator[Following]:
+    found = Following(workspace, terms, source)
     found.start()
     try:
         yield found
@@ -386,7 +391,7 @@ def test_what_is_printed(
     [line] = [json.loads(text) for text in found.stdout.splitlines()]
     assert sorted(line) == [
         *("at", "changed", "errors", "lag_bytes", "lag_seconds", "left_out", "load_seconds"),
-        *("position", "rows", "seconds", "shown", "tables"),
+        *("position", "rows", "seconds", "shown", "tables", "tenants"),
     ]
     assert [one["table"] for one in line["errors"]] == [workspace.config.table("m").name]
     assert found.exit_code == line["errors"][0]["code"]

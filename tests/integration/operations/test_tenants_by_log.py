@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from mirrorlake.config import load_config
+from mirrorlake.cuts.make import tables_of_cuts
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
-from mirrorlake.operations.following.follower import followed_tables
+from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.loading.binlog import log_stream
 from mirrorlake.operations.loading.binlog.log_stream import LogStream
 from mirrorlake.operations.loading.sync_tables import sync_tables
@@ -590,8 +591,9 @@ def test_what_is_due_and_what_its_state_is(tenants: Tenants) -> None:
         found = look_at_log(workspace.config, workspace.config.sources["s"])
         assert found
         assert all(one.optional or one.state == "ok" for one in found), found
+        assert [*followed_tables(workspace.config, "s").tenants] == [table]
         with pytest.raises(ConfigError, match="only tables of tenants follow its log"):
-            followed_tables(workspace.config, "s")
+            tables_of_cuts(workspace.config, "s")
     tenants.run("a", "DELETE FROM orders")
     assert tenants.sync().read == 1
     assert_mirrored(tenants)

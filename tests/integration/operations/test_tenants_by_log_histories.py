@@ -1,9 +1,12 @@
-"""Any history of a few tenants that follow their server's log, with runs that are killed on the way:
-after each sync deduped is what MySQL has, and what all of raw makes."""
+"""Any history of a few tenants that follow their server's log, by syncs or while a process follows
+it, with runs that are killed on the way: then deduped is what MySQL has, and what all of raw makes."""
 
 from __future__ import annotations
 
+import os
+import signal
 import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,20 +14,22 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from mirrorlake.operations.following.follower import FollowTerms
 from mirrorlake.operations.loading.binlog import log_stream
 from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from tests.integration.conftest import Place
+from tests.integration.operations.test_follower import Following
 from tests.integration.operations.test_tenants_by_log import (
     COLUMNS,
     COPYING,
     FOLLOWING,
     LOG,
-    NAMES,
     assert_as_rebuilt,
     check,
 )
+from tests.integration.operations.test_tenants_followed import is_shown
 from tests.integration.tenants import Tenants
 from tests.soak.runs import Order, Runner
 
@@ -138,13 +143,65 @@ class History:
         assert self.runner.run(order).code in (0, -9)
 
     def compare(self) -> None:
-        mysql = {name: found for name, found in self.tenants.mysql(*NAMES).items() if found}
-        assert self.tenants.deduped(*NAMES) == mysql
+        assert is_shown(self.tenants)
+
+    def end(self) -> None:
+        """Whatever runs is ended."""
+
+
+@dataclass
+class FollowedHistory(History):
+    """The same, while a process follows the source: each sync is what its rounds make of it."""
+
+    running: Following | None = None
+    _opened: ExitStack = field(default_factory=ExitStack)
+
+    def _follow(self, rows: int = 100_000) -> Following:
+        if self.running is None:
+            workspace, _ = self._opened.enter_context(self.tenants.opened())
+            self.running = Following(workspace, FollowTerms(BatchLimits(rows=rows)))
+            self._opened.callback(self.running.end)
+            self.running.start()
+        return self.running
+
+    def _sync(self) -> None:
+        self._follow().until(lambda: is_shown(self.tenants))
+
+    def _small(self) -> None:
+        self.end()
+        self._follow(2).until(lambda: is_shown(self.tenants))
+
+    def _whole(self) -> None:
+        self._sync()
+        self.end()
+        assert_as_rebuilt(self.tenants)
+
+    def _maintain(self) -> None:
+        self.end()
+        super()._maintain()
+
+    def _kill(self, step: str) -> None:
+        self.end()
+        run = self.runner.start(Order(self.tenants.write(), "s", "follow", failpoint=step))
+        run.until_joined()
+        for tenant in sorted(self.there):
+            self._insert(tenant, 7, 70)
+        if self.runner.wait(run, 8) is None:  # it did not get there
+            os.kill(run.pid, signal.SIGKILL)
+            self.runner.wait(run)
+        assert run.code == -9, run.error
+
+    def end(self) -> None:
+        self.running = None
+        self._opened.close()
 
 
 @pytest.mark.full
 @pytest.mark.timeout(3600)
-def test_any_history(server: EmbeddedServer, place: Place, runner: Runner) -> None:
+@pytest.mark.parametrize("kind", [History, FollowedHistory], ids=["synced", "followed"])
+def test_any_history(
+    kind: type[History], server: EmbeddedServer, place: Place, runner: Runner
+) -> None:
     @settings(
         max_examples=12,
         deadline=None,
@@ -156,8 +213,9 @@ def test_any_history(server: EmbeddedServer, place: Place, runner: Runner) -> No
     def run(acts: list[tuple[Any, ...]]) -> None:
         prefix = f"t{uuid.uuid4().hex[:8]}"
         group = {"dropped": "remove"}
-        tenants = Tenants(server, place, prefix, contract={**LOG}, group=group)
-        history = History(tenants, runner)
+        contract = {**LOG, "shrink_limit": None}
+        tenants = Tenants(server, place, prefix, contract=contract, group=group)
+        history = kind(tenants, runner)
         try:
             for tenant in TENANTS[:3]:
                 history.act("insert", tenant, 1, 1)
@@ -165,6 +223,7 @@ def test_any_history(server: EmbeddedServer, place: Place, runner: Runner) -> No
                 history.act(*one)
             assert check(tenants).verdict == "equal"
         finally:
+            history.end()
             tenants.close()
 
     run()

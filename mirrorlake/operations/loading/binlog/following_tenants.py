@@ -137,11 +137,16 @@ class TenantsInLog:
         """Write down how far these were followed: all that are, but those that are further."""
         if all(member.place == place for member in members):
             return
+        self.record(members, place)
+        for member in members:
+            member.place = place
+
+    def record(self, members: Iterable[FollowingTenant], place: LogPlace) -> None:
+        """Have the ledger know that these, which are all that are followed in their raw tables,
+        were followed to a place."""
         raw_tables = {member.plan.raw.name for member in members}
         self.places = self.places.at(raw_tables, place, self.seq)
         record_places(self.workspace.ledger, self.table, self.source, self.places)
-        for member in members:
-            member.place = place
 
     def read_again(self, place: TenantPlace, reason: str) -> None:
         """Have a tenant read again as a whole."""

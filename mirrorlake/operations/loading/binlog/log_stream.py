@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pymysql.connections import Connection
 
+from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import LeaseHeld, LogPurged, LogUnreadable, MirrorlakeError, SourceError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import LogProgress
@@ -88,12 +89,13 @@ class LogStream:
         seen: SourcePosition,
         end: LogEnd,
         tables: Sequence[InLog],
+        source: SourceConfig,
         *,
         raises: bool,
     ) -> None:
         self._workspace, self._connection, self._leased = workspace, connection, leased
         self._seen, self._end, self._raises = seen, end, raises
-        self._source, self._limits = tables[0].plan.source, LIMITS
+        self._source, self._limits = source, LIMITS
         self._waiting = sorted(tables, key=lambda table: table.place.log)
         self._reading: dict[LoggedName, InLog] = {}
         self._wanted: dict[LoggedName, FollowedTable] = {}
@@ -209,6 +211,8 @@ class LogStream:
     def _join(self, at: LogPosition, made: Mapping[str, int]) -> None:
         """Begin with the tables whose place was reached."""
         for table in [t for t in self._waiting if not at < t.place.log]:
+            if not any(one is table for one in self._waiting):
+                continue  # it left with another one
             begun = made.get(at.file)
             if at != table.place.log:
                 self._unproved(table, f"{table.place.log} is no place in its server's log any more")
