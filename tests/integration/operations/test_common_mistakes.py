@@ -3,8 +3,11 @@ the place and the next step, leaves everything as it was, and is explained by `m
 
 from __future__ import annotations
 
+import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +22,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.embedded.server import free_port
 from mirrorlake.runtime.permissions import held
-from tests.integration.conftest import PASSWORD, USER, Place, share_session
+from tests.integration.conftest import HASH_KEY, PASSWORD, USER, Place, share_session
 from tests.integration.operations.test_bad_input import GOOD, GOOD_TABLE, CommandLine, Ran
 
 TOMORROW = (datetime.now(UTC) + timedelta(days=2)).date().isoformat()
@@ -763,3 +766,32 @@ def files(command: CommandLine) -> set[str]:
     found = (p.relative_to(command.place.folder) for p in command.place.folder.rglob("*"))
     kept = (p for p in found if p.parts[0] not in ("lake", ".mirrorlake"))
     return {str(p) for p in kept if not p.name.startswith(made)}
+
+
+FULL_DISK = """
+import resource, sys
+from mirrorlake.cli.main import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+main()
+"""
+"""A file that may not become larger, as on a disk that is full."""
+
+
+@pytest.mark.full
+def test_a_disk_that_is_full(command: CommandLine, server: MariaDB) -> None:
+    with server.admin(command.database) as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE TABLE large (id INT PRIMARY KEY, v BLOB)")
+        cursor.execute("INSERT INTO large SELECT seq, RANDOM_BYTES(500) FROM seq_1_to_2000")
+    path = command.contract({"large": {"mode": "full", "key": ["id"]}})
+    words = [sys.executable, "-c", FULL_DISK, "700000", "sync", "--config", str(path)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    [error] = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
+    assert (ran.returncode, "Traceback" in ran.stderr) == (6, False), ran.stderr
+    assert "See that the warehouse has room" in error
+    [explained, *_] = find(error)
+    assert explained.error == "LakeError"
+
+
+def environment() -> dict[str, str]:
+    secrets = {"TEST_PASSWORD": PASSWORD, "TEST_HASH_KEY": HASH_KEY}
+    return {**os.environ, **secrets, "PYTHONPATH": str(Path(__file__).parents[3])}

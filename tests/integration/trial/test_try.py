@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installed import Installed, link_base
+from tests.support.installed import Installed, install_wheel, link_base
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """What `pip install mirrorlake` brings: no Spark, no Java, no demo."""
-    return link_base(tmp_path_factory.mktemp("base"))
+@pytest.fixture(scope="module", params=["links", pytest.param("wheel", marks=pytest.mark.full)])
+def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """What `pip install mirrorlake` brings: no Spark, no Java, no demo. As links to ours; in full
+    runs the wheel too."""
+    place = tmp_path_factory.mktemp("base")
+    return link_base(place) if request.param == "links" else install_wheel(place)
 
 
 def servers(folder: Path) -> set[str]:
