@@ -24,7 +24,7 @@ from pymysql.cursors import Cursor
 
 from mirrorlake.errors import MachineError
 from mirrorlake.sources.mysql.tables import quote
-from mirrorlake.trial.shop import Progress
+from mirrorlake.trial.shop import OnShopRows
 
 pc: Any = _compute  # its functions are made at import: type checkers see none of them
 
@@ -139,7 +139,7 @@ NYC_TABLES: tuple[NycTable, ...] = (
 
 
 def load_nyc(
-    connection: Connection[Cursor], database: str = "nyc", progress: Progress | None = None
+    connection: Connection[Cursor], database: str = "nyc", progress: OnShopRows | None = None
 ) -> dict[str, int]:
     """Create `database` afresh with the five tables, filled; one transaction per table.
 
@@ -188,7 +188,7 @@ def _fill(
     cursor: Cursor,
     database: str,
     table: NycTable,
-    progress: Progress | None,
+    progress: OnShopRows | None,
 ) -> int:
     target = f"{quote(database)}.{quote(table.name)}"
     rows = read_nyc(table)

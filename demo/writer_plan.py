@@ -13,8 +13,8 @@ from typing import Literal
 from mirrorlake.trial.shop import order_total
 from mirrorlake.trial.shop_rows import (
     STATUSES,
-    Cell,
-    Row,
+    ShopCell,
+    ShopRow,
     customer_row,
     event_row,
     item_row,
@@ -33,7 +33,7 @@ class Change:
     kind: Literal["insert", "update", "delete"]
     table: str
     key: IntKey
-    values: Row = field(default_factory=dict[str, Cell])
+    values: ShopRow = field(default_factory=dict[str, ShopCell])
 
 
 class KeySet:
@@ -220,7 +220,7 @@ class Planner:
         row = event_row(self._rng, customer, kind)
         return [_insert("events", row | {"id": self._take("events")})]
 
-    def _update(self, table: str, values: Row) -> list[Change]:
+    def _update(self, table: str, values: ShopRow) -> list[Change]:
         keys = self._keys[table]
         return [Change("update", table, keys.pick(self._rng), values)] if len(keys) else []
 
@@ -238,5 +238,5 @@ class Planner:
         return number
 
 
-def _insert(table: str, row: Row) -> Change:
+def _insert(table: str, row: ShopRow) -> Change:
     return Change("insert", table, (int(str(row["id"])),), row)

@@ -21,7 +21,7 @@ from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.tables import quote
 from mirrorlake.trial.shop_rows import (
     SHOP_TABLES,
-    Row,
+    ShopRow,
     ShopTable,
     customer_row,
     event_row,
@@ -31,7 +31,7 @@ from mirrorlake.trial.shop_rows import (
     product_row,
 )
 
-Progress = Callable[[str, int, int], None]
+OnShopRows = Callable[[str, int, int], None]
 """Called with (table, rows done, rows in all)."""
 
 HISTORY = timedelta(days=30)
@@ -45,7 +45,7 @@ def create_shop(
     seed: int = 7,
     customers: int = 4_000,
     now: datetime | None = None,
-    progress: Progress | None = None,
+    progress: OnShopRows | None = None,
     zero_dates: bool = True,
 ) -> dict[str, int]:
     """Create `database` afresh and fill it; five orders a customer; one transaction per table.
@@ -75,7 +75,7 @@ def create_shop(
     return {name: len(made) for name, made in rows.items()}
 
 
-def _with_real_dates(row: Row, end: datetime) -> Row:
+def _with_real_dates(row: ShopRow, end: datetime) -> ShopRow:
     day = end.date().isoformat()
     return {
         name: day if isinstance(cell, str) and _NO_DATE.fullmatch(cell) else cell
@@ -106,9 +106,9 @@ class _History:
         self._rng = Random(seed)  # noqa: S311
         self._customers = customers
         self._end = end
-        self._rows: dict[str, list[Row]] = {name: [] for name in SHOP_TABLES}
+        self._rows: dict[str, list[ShopRow]] = {name: [] for name in SHOP_TABLES}
 
-    def rows(self) -> dict[str, list[Row]]:
+    def rows(self) -> dict[str, list[ShopRow]]:
         """All rows by table, in key order."""
         products = 200
         for number in range(1, products + 1):
@@ -142,7 +142,7 @@ class _History:
             )
             self._add("payments", payment, created, changed)
 
-    def _add(self, name: str, row: Row, created: datetime, modified: datetime) -> None:
+    def _add(self, name: str, row: ShopRow, created: datetime, modified: datetime) -> None:
         table = SHOP_TABLES[name]
         times = {table.created: created, table.modified: modified}
         self._rows[name].append(row | {column: at for column, at in times.items() if column})
@@ -160,7 +160,7 @@ class _History:
         return created + (self._end - created) * (self._rng.random() * 0.999)
 
 
-def order_total(items: Sequence[Row]) -> Decimal:
+def order_total(items: Sequence[ShopRow]) -> Decimal:
     """What the lines of an order cost together, to the cent."""
     costs = [Decimal(str(item["unit_price"])) * int(str(item["quantity"])) for item in items]
     return sum(costs, Decimal(0)).quantize(Decimal("0.01"))
@@ -171,8 +171,8 @@ def _fill(
     cursor: Cursor,
     target: str,
     name: str,
-    rows: Sequence[Row],
-    progress: Progress | None,
+    rows: Sequence[ShopRow],
+    progress: OnShopRows | None,
 ) -> None:
     connection.begin()
     done = 0
@@ -187,7 +187,7 @@ def _fill(
     connection.commit()
 
 
-def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _batches(rows: Sequence[ShopRow]) -> Iterator[Sequence[ShopRow]]:
     for start in range(0, len(rows), ROWS_PER_INSERT):
         yield rows[start : start + ROWS_PER_INSERT]
 

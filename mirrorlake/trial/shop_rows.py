@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 
-Cell = str | int | float | bytes | Decimal | datetime | None
-Row = dict[str, Cell]
+ShopCell = str | int | float | bytes | Decimal | datetime | None
+ShopRow = dict[str, ShopCell]
 """A row without the columns that the server's clock sets."""
 
 
@@ -184,7 +184,7 @@ ZERO_DATE = "0000-00-00"
 ZERO_MOMENT = "0000-00-00 00:00:00"
 
 
-def customer_row(rng: Random, number: int, now: datetime) -> Row:
+def customer_row(rng: Random, number: int, now: datetime) -> ShopRow:
     """A customer; `number` makes the address unique, `now` (UTC, naive) bounds the last login."""
     first, last = rng.choice(_FIRST), rng.choice(_LAST)
     city, country = rng.choice(_CITIES)
@@ -208,7 +208,7 @@ def customer_row(rng: Random, number: int, now: datetime) -> Row:
     }
 
 
-def order_row(rng: Random, customer: int, now: datetime) -> Row:
+def order_row(rng: Random, customer: int, now: datetime) -> ShopRow:
     """An order of `customer`, just made: its total is set by its items."""
     channel = ",".join(c for c in ("web", "app", "gift", "express") if rng.random() < 0.4)
     seconds, sign = rng.randrange(3_000_000), rng.choice(("", "", "-"))
@@ -229,7 +229,7 @@ def order_row(rng: Random, customer: int, now: datetime) -> Row:
     }
 
 
-def item_row(rng: Random, order: int, line: int, product: int | None) -> Row:
+def item_row(rng: Random, order: int, line: int, product: int | None) -> ShopRow:
     """One line of an order; sometimes its product is NULL."""
     return {
         "order_id": order,
@@ -243,7 +243,7 @@ def item_row(rng: Random, order: int, line: int, product: int | None) -> Row:
     }
 
 
-def payment_row(rng: Random, order: int, amount: Decimal, now: datetime) -> Row:
+def payment_row(rng: Random, order: int, amount: Decimal, now: datetime) -> ShopRow:
     """A payment: a card's number, expiry and code (PCI), or an IBAN (PII), or neither."""
     method = rng.choice(("card", "card", "transfer", "voucher"))
     card, iban = method == "card", method == "transfer"
@@ -262,7 +262,7 @@ def payment_row(rng: Random, order: int, amount: Decimal, now: datetime) -> Row:
     }
 
 
-def event_row(rng: Random, customer: int | None, kind: str | None = None) -> Row:
+def event_row(rng: Random, customer: int | None, kind: str | None = None) -> ShopRow:
     """Something a visitor did; `customer` is NULL for strangers."""
     text = json.dumps(
         {"page": rng.choice(_WORDS), "n": rng.randrange(100), "é": "✓"}, ensure_ascii=False
@@ -281,7 +281,7 @@ def event_row(rng: Random, customer: int | None, kind: str | None = None) -> Row
     }
 
 
-def product_row(rng: Random, number: int, now: datetime) -> Row:
+def product_row(rng: Random, number: int, now: datetime) -> ShopRow:
     """A product; `number` makes the SKU unique."""
     return {
         "sku": f"SKU-{number:06d}",

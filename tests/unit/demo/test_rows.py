@@ -10,12 +10,12 @@ import pytest
 
 from demo.contract import demo_contract
 from mirrorlake.trial import shop_rows
-from mirrorlake.trial.shop_rows import SHOP_TABLES, Row
+from mirrorlake.trial.shop_rows import SHOP_TABLES, ShopRow
 
 NOW = datetime.fromisoformat("2026-03-01 12:00:00")
 
 
-def rows(table: str, count: int = 3_000, seed: int = 1) -> list[Row]:
+def rows(table: str, count: int = 3_000, seed: int = 1) -> list[ShopRow]:
     rng = Random(seed)  # noqa: S311
     make = {
         "customers": lambda n: shop_rows.customer_row(rng, n, NOW),
