@@ -94,9 +94,6 @@ MOVED_BY_HAND = f"{BACKUPS}/test_refusals.py::test_a_folder_that_was_moved_by_ha
 MODELS = f"{OF_MODELS}/test_models.py"
 CHANGED = f"{MODELS}::test_a_changed_model_makes_its_partitions_stale_and_a_comment_does_not"
 COMMANDS = {
-    "Schedule `mirrorlake sync` for them": (
-        f"{OPERATIONS}/test_tenants_by_log.py::test_what_is_due_and_what_its_state_is"
-    ),
     "Rename its lake table (one that is dropped is registered again), then `mirrorlake land …`: "
     "its snapshots are folded again from their files": (
         "tests/integration/operations/test_hands_of_kinds.py"
