@@ -38,8 +38,13 @@ class Seam(Generic[T]):
     @cached_property
     def added(self) -> Mapping[str, T]:
         """What was added, by its name, in the order of `CAPABILITIES`."""
+        return {name: cast("T", resolve(found)) for name, found in self.references.items()}
+
+    @property
+    def references(self) -> Mapping[str, str]:
+        """The same, not imported: its name → ``module:attribute``."""
         return {
-            name: cast("T", _resolved(reference))
+            name: reference
             for adds in additions(self._package).values()
             for name, reference in adds.get(self.name, {}).items()
         }
@@ -60,6 +65,7 @@ def additions(package: str = "mirrorlake") -> dict[str, Mapping[str, Mapping[str
     return found
 
 
-def _resolved(reference: str) -> object:
+def resolve(reference: str) -> object:
+    """What ``module:attribute`` names, imported."""
     module, _, attribute = reference.partition(":")
     return getattr(import_module(module), attribute)

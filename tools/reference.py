@@ -136,8 +136,8 @@ def cli_page() -> str:
     ]
     for title, group in GROUPS.items():
         lines += ["", f"## {title}"]
-        for command in group:
-            lines += _command("mirrorlake", command)
+        for name in group:
+            lines += _command("mirrorlake", cli.commands[name])
     lines += ["", "## The demo", "", "It needs a clone: it is not in the installed package."]
     lines += _command("python -m", demo, "demo")
     lines += ["", "## Exit codes", "", "| code | meaning |", "|---|---|"]

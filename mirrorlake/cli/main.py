@@ -15,26 +15,7 @@ from rich.markup import escape
 from mirrorlake import __version__
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
-from mirrorlake.cli.backfills import backfill, invalidate
-from mirrorlake.cli.checking.check import check
-from mirrorlake.cli.checking.proof import proof
-from mirrorlake.cli.checking.readers import readers
-from mirrorlake.cli.checking.refold import refold, rekey
-from mirrorlake.cli.checking.repair import repair
-from mirrorlake.cli.clones import clone
-from mirrorlake.cli.completion import completion
-from mirrorlake.cli.explain.command import explain
-from mirrorlake.cli.follow import follow
-from mirrorlake.cli.lake import lake
-from mirrorlake.cli.machine import doctor, warm
-from mirrorlake.cli.maintain import maintain
-from mirrorlake.cli.plans import plan
-from mirrorlake.cli.shapes import schema
-from mirrorlake.cli.status import status
-from mirrorlake.cli.sync import sync
-from mirrorlake.cli.tenants import tenants
-from mirrorlake.cli.upkeep import accept, gaps, hold, ledger, recover
-from mirrorlake.config import config_schema
+from mirrorlake.cli.commands import Commands
 from mirrorlake.errors import MirrorlakeError
 
 
@@ -43,15 +24,15 @@ class _Sections(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         """A section for each of `SECTIONS`, in its order."""
-        longest = max(len(str(one.name)) for some in SECTIONS.values() for one in some)
-        for title, commands in SECTIONS.items():
-            if not commands:
+        longest = max(map(len, self.commands))
+        for title, names in SECTIONS.items():
+            if not names:
                 continue  # nothing adds any
             with formatter.section(title):
                 room = formatter.width - longest - 6
-                rows = [(str(c.name), c.get_short_help_str(room)) for c in commands]
+                rows = [(name, self.commands[name].get_short_help_str(room)) for name in names]
                 # Sections share one column of names.
-                width = max(len(name) for name, _ in rows)
+                width = max(map(len, names))
                 formatter.write_dl(rows, col_spacing=2 + longest - width)
 
 
@@ -76,47 +57,63 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     return not (record.name == "root" and "KeyboardInterrupt" in str(record.msg))
 
 
-@click.group(short_help="Print the contract file's JSON schema.")
-def config() -> None:
-    """The contract file's format."""
-
-
-@config.command("schema")
-def config_schema_command() -> None:
-    """Print the JSON schema of mirrorlake.yaml."""
-    show.print_json(config_schema())
-
-
-_CORE: dict[str, tuple[click.Command, ...]] = {
-    "Start": (doctor, plan, explain),
-    "Every day": (sync, status, follow, gaps, backfill, hold),
-    "Prove and repair": (check, repair, proof, readers, refold, recover),
-    "Look": (schema, tenants),
-    "Models": (invalidate,),
-    "Snapshots": (clone,),
-    "BigQuery": (),
-    "Upkeep": (maintain, lake, accept, rekey, ledger, config, warm, completion),
+_CORE = {
+    "Start": {
+        "doctor": "machine:doctor",
+        "plan": "plans:plan",
+        "explain": "explain.command:explain",
+    },
+    "Every day": {
+        "sync": "sync:sync",
+        "status": "status:status",
+        "follow": "follow:follow",
+        "gaps": "upkeep:gaps",
+        "backfill": "backfills:backfill",
+        "hold": "upkeep:hold",
+    },
+    "Prove and repair": {
+        "check": "checking.check:check",
+        "repair": "checking.repair:repair",
+        "proof": "checking.proof:proof",
+        "readers": "checking.readers:readers",
+        "refold": "checking.refold:refold",
+        "recover": "upkeep:recover",
+    },
+    "Look": {"schema": "shapes:schema", "tenants": "tenants:tenants"},
+    "Models": {"invalidate": "backfills:invalidate"},
+    "Snapshots": {"clone": "clones:clone"},
+    "BigQuery": {},
+    "Upkeep": {
+        "maintain": "maintain:maintain",
+        "lake": "lake:lake",
+        "accept": "upkeep:accept",
+        "rekey": "checking.refold:rekey",
+        "ledger": "upkeep:ledger",
+        "config": "schemas:config",
+        "warm": "machine:warm",
+        "completion": "completion:completion",
+    },
 }
-
-
+"""Title → name → ``module:attribute`` of this package."""
 _FIRST = ("try", "init")
 """What a newcomer begins with, in this order."""
 
 
-def _opens(command: click.Command) -> int:
+def _opens(name: str) -> int:
     """Sorts first what a newcomer begins with."""
-    return _FIRST.index(command.name) if command.name in _FIRST else len(_FIRST)
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
 
 
-SECTIONS = {
-    title: sorted((*commands, *Seam[click.Command](f"commands: {title}")), key=_opens)
-    for title, commands in _CORE.items()
-}
-"""Every command, by what it is for: a newcomer's first, most used first; those that capabilities
-add behind the core's."""
-for _commands in SECTIONS.values():
-    for _command in _commands:
-        cli.add_command(_command)
+_ADDED = {title: Seam[click.Command](f"commands: {title}").references for title in _CORE}
+SECTIONS = {title: sorted((*names, *_ADDED[title]), key=_opens) for title, names in _CORE.items()}
+"""The name of every command, by what it is for: a newcomer's first, most used first; those that
+capabilities add behind the core's."""
+cli.commands = Commands(
+    {
+        **{n: f"mirrorlake.cli.{found}" for some in _CORE.values() for n, found in some.items()},
+        **{name: found for some in _ADDED.values() for name, found in some.items()},
+    }
+)
 
 
 def main(command: click.Command = cli) -> None:
