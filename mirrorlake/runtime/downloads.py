@@ -1,11 +1,14 @@
-"""One file of a Maven repository by HTTP: it needs neither Java nor Spark.
+"""One file of a Maven repository by HTTP: it needs no Java.
 
 What is downloaded is compared with its pin by `mirrorlake.runtime.jars`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -13,9 +16,11 @@ from typing import Final
 import requests
 
 from mirrorlake.errors import MachineError
+from mirrorlake.runtime.extras import install_command
 from mirrorlake.runtime.java import certificates_file
 
-CENTRAL: Final = "https://repo1.maven.org/maven2/"
+_OF_SPARK: Final = ("spark-common-utils_*.jar", "org/apache/spark/util/MavenUtils$.class")
+"""Where Spark has the address of Maven Central."""
 CONNECT_SECONDS, READ_SECONDS = 30.0, 60.0
 """How long a repository is waited for: to connect, and for each piece of an answer."""
 _PIECE: Final = 1 << 18
@@ -26,18 +31,19 @@ def download_jar(
 ) -> Path:
     """Download one jar (``group:artifact:version``) into ``folder`` and return its path.
 
-    From Maven Central, or the mirror that DEFAULT_ARTIFACT_REPOSITORY names, as for Spark.
+    From the repository that DEFAULT_ARTIFACT_REPOSITORY names, as for Spark, or the one that Spark
+    takes by itself: Maven Central.
 
     Args:
         on_bytes: called with how many bytes have arrived.
 
     Raises:
-        MachineError: the repository can't be reached, or doesn't have it.
+        MachineError: the repository can't be reached, or doesn't have it; or none is known.
         OSError: the folder can't be written.
     """
     group, artifact, version = coordinates.split(":")
     name = f"{artifact}-{version}.jar"
-    root = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or CENTRAL
+    root = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY") or _of_spark(coordinates)
     url = f"{root.rstrip('/')}/{group.replace('.', '/')}/{artifact}/{version}/{name}"
     path, arrived = folder / name, 0
     try:
@@ -59,6 +65,23 @@ def download_jar(
     except requests.RequestException as error:
         raise _not_downloaded(coordinates, _reason(error)) from error
     return path
+
+
+def _of_spark(coordinates: str) -> str:
+    """The repository that Spark takes by itself, as its jar has it."""
+    spec = importlib.util.find_spec("pyspark")
+    for place in spec.submodule_search_locations or () if spec is not None else ():
+        for jar in Path(place).glob(f"jars/{_OF_SPARK[0]}"):
+            with zipfile.ZipFile(jar) as files:
+                found = re.search(rb"https://[\w./-]+/maven2/", files.read(_OF_SPARK[1]))
+            if found:
+                return found[0].decode()
+    raise MachineError(
+        f"The jar {coordinates} is not in the cache folder, and no repository is known to bring it "
+        "from",
+        next_step="Name one in DEFAULT_ARTIFACT_REPOSITORY (Maven Central, or a mirror of it), or "
+        f"install Spark, which knows one: {install_command('spark')}",
+    )
 
 
 def _reason(error: requests.RequestException) -> str:

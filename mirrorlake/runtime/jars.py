@@ -20,7 +20,6 @@ from pathlib import Path
 
 from mirrorlake.errors import MachineError
 from mirrorlake.runtime.cache import cache_folder, cache_lock, cache_path, unwritable
-from mirrorlake.runtime.downloads import download_jar
 from mirrorlake.runtime.extras import lacking
 
 logger = logging.getLogger(__name__)
@@ -133,6 +132,8 @@ def _ensure_jar(jar: Jar, on_bytes: Callable[[Jar, int], None] | None) -> Path:
 
 def _bring_jar(jar: Jar, on_bytes: Callable[[Jar, int], None] | None) -> None:
     """Download one jar into a folder of its own, verify it, and only then give it its name."""
+    from mirrorlake.runtime.downloads import download_jar  # with the libraries of HTTP
+
     logger.info("bringing %s (%.0f MB)", jar.coordinates, jar.size / 1e6)
     folder = Path(tempfile.mkdtemp(dir=cache_folder("tmp"), prefix="jar-"))
     try:

@@ -159,6 +159,7 @@ def test_raw_has_what_the_log_says_of_each_row(tenants: Tenants) -> None:
     assert len(tenants.shown("raw")) == 4
 
 
+@pytest.mark.full
 def test_small_batches_and_transactions_over_several_tenants(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +219,7 @@ def test_a_tenant_joins_beside_those_that_are_followed(tenants: Tenants) -> None
     assert_mirrored(tenants)
 
 
-@pytest.mark.parametrize("dropped", ["keep", "remove"])
+@pytest.mark.parametrize("dropped", [pytest.param("keep", marks=pytest.mark.full), "remove"])
 def test_a_tenant_that_is_gone(tenants: Tenants, dropped: str) -> None:
     tenants.group = {"dropped": dropped}
     for tenant in "abc":
@@ -251,7 +252,10 @@ ALTERED = {
 }
 
 
-@pytest.mark.parametrize("how", ALTERED)
+@pytest.mark.parametrize(
+    "how",
+    ["altered", *(pytest.param(h, marks=pytest.mark.full) for h in ALTERED if h != "altered")],
+)
 def test_a_tenant_that_is_altered_is_copied_again_alone(tenants: Tenants, how: str) -> None:
     for tenant in "abc":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
@@ -271,6 +275,7 @@ def test_a_tenant_that_is_altered_is_copied_again_alone(tenants: Tenants, how: s
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_statements_about_other_databases_read_nothing_again(tenants: Tenants) -> None:
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
@@ -461,6 +466,7 @@ def _sync_together(workspace: Workspace) -> list[TenantsSynced]:
 # --- what was lost --------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_lost_ledger_has_all_tenants_copied_again(tenants: Tenants) -> None:
     file = tenants.place.folder / f"{tenants.prefix}.ledger.db"
     tenants.ledger = f"sqlite:///{file.name}"
@@ -501,6 +507,7 @@ def test_raw_that_lost_changes_has_their_tenants_copied_again(tenants: Tenants) 
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_maintenance_keeps_what_a_log_says_since_the_copy(tenants: Tenants) -> None:
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
@@ -557,6 +564,7 @@ def test_checks_say_what_they_compared(tenants: Tenants) -> None:
 # --- what others say of it ------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_what_is_due_and_what_its_state_is(tenants: Tenants) -> None:
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
@@ -631,8 +639,22 @@ def change(tenants: Tenants, number: int, *, log_goes_on: bool = False) -> None:
         tenants.run("b", "TRUNCATE orders", f"INSERT INTO orders VALUES {rows(1)[0]}")
 
 
+SOME = ["ledger.pending", "commit.after", "log.progress", "tenants.staged", "tenants.folded"]
+
+
 @pytest.mark.parametrize(
-    "steps", [FOLLOWING[:8], FOLLOWING[8:], COPYING], ids=["load", "fold", "copy"]
+    "steps",
+    [
+        pytest.param(SOME, id="some"),
+        *(
+            pytest.param(steps, marks=pytest.mark.full, id=name)
+            for name, steps in {
+                "load": FOLLOWING[:8],
+                "fold": FOLLOWING[8:],
+                "copy": COPYING,
+            }.items()
+        ),
+    ],
 )
 def test_runs_that_are_killed_between_any_two_steps(
     steps: list[str], tenants: Tenants, runner: Runner
@@ -657,7 +679,7 @@ class _Died(BaseException):
     """As a process that is killed: nothing follows."""
 
 
-@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("dies", [pytest.param(False, marks=pytest.mark.full), True])
 def test_changes_that_come_while_tenants_are_copied(
     dies: bool, tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:

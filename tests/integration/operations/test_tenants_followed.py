@@ -270,6 +270,7 @@ def test_what_no_log_tells_is_found_by_the_next_look(
 # --- whoever else works on the table --------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_sync_beside_it_adds_nothing_twice(tenants: Tenants, joins: list[LiveTenants]) -> None:
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
@@ -286,6 +287,7 @@ def test_a_sync_beside_it_adds_nothing_twice(tenants: Tenants, joins: list[LiveT
     assert_as_rebuilt(tenants)
 
 
+@pytest.mark.full
 def test_followers_of_two_sources_take_turns(
     tenants: Tenants, joins: list[LiveTenants], mysql8: EmbeddedServer, mariadb: EmbeddedServer
 ) -> None:
@@ -450,7 +452,14 @@ def cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogRows, "_raw", shorter)
 
 
-@pytest.mark.parametrize("spoil", [dropped, doubled, of_another_tenant, cut])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(pytest.param(s, marks=pytest.mark.full) for s in (doubled, cut)),
+        dropped,
+        of_another_tenant,
+    ],
+)
 def test_a_check_finds_what_was_spoilt_on_the_way(
     spoil: Callable[[pytest.MonkeyPatch], None],
     tenants: Tenants,

@@ -103,7 +103,8 @@ def _check_make(words: Sequence[str]) -> None:
 def _check_package(words: Sequence[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert words[0] == "install"
-    name, _, extras = words[1].rstrip("]").partition("[")
+    [named] = [word for word in words[1:] if word != "--upgrade"]
+    name, _, extras = named.rstrip("]").partition("[")
     assert name == "mirrorlake"
     assert {*extras.split(",")} - {""} <= project["optional-dependencies"].keys()
 

@@ -1,6 +1,7 @@
 """Pinned jars: a file that is not what was pinned is never handed out."""
 
 import hashlib
+import importlib.util
 import json
 import logging
 import threading
@@ -9,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from mirrorlake.errors import MachineError
-from mirrorlake.runtime import jars
+from mirrorlake.runtime import downloads, jars
 from mirrorlake.runtime.jars import Jar, ensure_jars, pinned, read_pins
 
 CONTENT = b"the jar that was pinned"
@@ -121,3 +122,15 @@ def test_the_committed_pins_are_whole():
         assert pin.coordinates.count(":") == 2
         assert len(bytes.fromhex(pin.sha256)) == 32
         assert pin.size > 200_000
+
+
+def test_the_repository_is_the_one_that_spark_takes_or_has_to_be_named(jar, monkeypatch):
+    monkeypatch.delenv("DEFAULT_ARTIFACT_REPOSITORY", raising=False)
+    address = downloads._of_spark("org.example:thing:1.0")
+    assert address.startswith("https://")
+    assert address.endswith("/maven2/")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MachineError, match="no repository is known") as caught:
+        ensure_jars(["spark"])
+    assert "DEFAULT_ARTIFACT_REPOSITORY" in str(caught.value)
+    assert "mirrorlake[spark]" in str(caught.value)
