@@ -133,4 +133,4 @@ def test_the_repository_is_the_one_that_spark_takes_or_has_to_be_named(jar, monk
     with pytest.raises(MachineError, match="no repository is known") as caught:
         ensure_jars(["spark"])
     assert "DEFAULT_ARTIFACT_REPOSITORY" in str(caught.value)
-    assert "mirrorlake[spark]" in str(caught.value)
+    assert "or install Spark" in str(caught.value)
