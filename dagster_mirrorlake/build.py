@@ -45,7 +45,7 @@ from dagster_mirrorlake.sensors import (
 from dagster_mirrorlake.sensors.reporters import PublicationReporter, Reporter
 from dagster_mirrorlake.table import MirroredTable, by_source, mirrored_tables
 from dagster_mirrorlake.table_places import TablePlace, address_of, table_places
-from dagster_mirrorlake.tenants import MirroredTenants, mirrored_tenants
+from dagster_mirrorlake.tenants import AnyMirrored, MirroredTenants, mirrored_tenants
 from dagster_mirrorlake.translator import MirrorlakeTranslator
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import Config, TableContract
@@ -142,9 +142,9 @@ class Mirror:
         return by_source(self.tables)
 
     @property
-    def followed(self) -> Mapping[str, Sequence[MirroredTable | MirroredTenants]]:
+    def followed(self) -> Mapping[str, Sequence[AnyMirrored]]:
         """The servers whose logs are followed, each with what follows it."""
-        found: dict[str, list[MirroredTable | MirroredTenants]] = {}
+        found: dict[str, list[AnyMirrored]] = {}
         for table in self.tables:
             if table.contract.by_log:
                 found.setdefault(table.contract.source, []).append(table)
@@ -204,7 +204,7 @@ def build_assets(mirror: Mirror) -> list[Asset]:
     return [
         *(asset for table in mirror.tables for asset in _chain(mirror, table)),
         *(build_cleanup(source, tables) for source, tables in mirror.by_source.items()),
-        *(log for one in mirror.followed.items() for log in build_source_log(*one)),
+        *(build_source_log(*one) for one in mirror.followed.items()),
         *(asset for tenants in mirror.tenants for asset in build_tenants_chain(tenants)),
         *([build_maintenance(mirror.every, mirror.tenants)] if _has_lake(mirror) else []),
         *(asset for build in ASSETS for asset in build(mirror)),
@@ -233,7 +233,7 @@ def build_asset_checks(mirror: Mirror) -> list[dg.AssetChecksDefinition]:
     return [
         *(check for table in mirror.tables for check in build_checks(table)),
         *map(build_tenant_checks, mirror.tenants),
-        *(check for one in mirror.followed.items() for check in build_lag_check(*one)),
+        *(build_lag_check(*one) for one in mirror.followed.items()),
         *(check for build in CHECKS for check in build(mirror)),
     ]
 
@@ -246,7 +246,7 @@ def build_jobs(mirror: Mirror) -> list[dg.JobDefinition]:
     return [
         *(build(mirror.every, needs) for build in (build_sync, build_prove) if mirror.every),
         *(build(mirror.tables) for build in of_tables if mirror.tables),
-        *(job for one in mirror.followed.items() for job in build_follow(*one)),
+        *(build_follow(*one) for one in mirror.followed.items()),
         *(build(of_servers) for build in (build_hold, build_release) if of_servers),
         *([build_prove_tenants(mirror.tenants)] if mirror.tenants else []),
         *(job for build in JOBS for job in build(mirror)),

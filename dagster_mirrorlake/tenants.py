@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import dagster as dg
 from typing_extensions import override
 
 from dagster_mirrorlake.names import Names
-from dagster_mirrorlake.table import MirroredChain
+from dagster_mirrorlake.table import MirroredChain, MirroredTable
 from dagster_mirrorlake.translator import Layer, MirrorlakeTranslator, TenantLayerData
 from mirrorlake.config import TenantTable
 from mirrorlake.errors import ConfigError
@@ -55,6 +56,10 @@ class MirroredTenants(MirroredChain[TenantTable]):
         # Of several sources the group's: a step waits in one pool alone.
         sources = self.contract.sources
         return sources[0] if len(sources) == 1 else self.contract.group
+
+
+AnyMirrored: TypeAlias = MirroredTable | MirroredTenants
+"""A table, or a table of tenants."""
 
 
 def mirrored_tenants(

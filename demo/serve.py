@@ -17,12 +17,11 @@ from demo.sabotage import connected, read_marker
 from mirrorlake.errors import SourceError
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.permissions import held
-from mirrorlake.trial.shop import create_shop
+from mirrorlake.trial.shop import READER, READS, create_shop
 
-READER, PASSWORD = "mirror", "a-password"
-"""The account that mirrors: of a server that nobody but this machine can reach."""
+PASSWORD = "a-password"  # noqa: S105
+"""Of the account that mirrors, on a server that nobody but this machine can reach."""
 WRITER = "shop"
-_MAY_READ = {"shop.*": "SELECT", "*.*": "REPLICATION CLIENT, REPLICATION SLAVE, PROCESS"}
 
 
 def serve_shop(folder: Path, port: int | None, customers: int, console: Console) -> None:
@@ -37,7 +36,7 @@ def serve_shop(folder: Path, port: int | None, customers: int, console: Console)
         with MariaDB.start(folder / "mysql", port) as server:
             with server.admin() as connection:
                 rows = create_shop(connection, customers=customers)
-            server.create_user(READER, PASSWORD, _MAY_READ)
+            server.create_user(READER, PASSWORD, READS)
             password = secrets.token_urlsafe(16)
             server.create_user(WRITER, password, {"shop.*": "ALL"})
             marker = folder / MARKER

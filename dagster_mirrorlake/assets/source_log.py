@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, log_key
-from dagster_mirrorlake.table import MirroredTable
-from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.tenants import AnyMirrored
 
 if TYPE_CHECKING:
     from mirrorlake.operations.following.lag import LogLag
@@ -16,24 +15,20 @@ LAG_SECONDS, LAG_BYTES = "lag (s)", "lag (bytes)"
 """Numbers, which the asset's page plots."""
 
 
-def build_source_log(
-    source: str, tables: Sequence[MirroredTable | MirroredTenants]
-) -> list[dg.AssetSpec]:
+def build_source_log(source: str, tables: Sequence[AnyMirrored]) -> dg.AssetSpec:
     """An external asset: it is observed, by the job that follows it, and by the sensor that
     requests runs.
 
     Args:
         tables: those that follow the log.
     """
-    return [
-        dg.AssetSpec(
-            log_key(source, tables[0].names),
-            description=f"The binary log of source {source}: how far its tables of mode binlog are "
-            "behind it, in seconds and in bytes of the log.",
-            group_name=GROUP,
-            kinds={"mysql"},
-        )
-    ]
+    return dg.AssetSpec(
+        log_key(source, tables[0].names),
+        description=f"The binary log of source {source}: how far its tables of mode binlog are "
+        "behind it, in seconds and in bytes of the log.",
+        group_name=GROUP,
+        kinds={"mysql"},
+    )
 
 
 def lag_metadata(lag: "LogLag", more: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -46,7 +41,7 @@ def lag_metadata(lag: "LogLag", more: Mapping[str, Any] | None = None) -> dict[s
 
 def observed_lag(
     source: str,
-    table: MirroredTable | MirroredTenants,
+    table: AnyMirrored,
     lag: "LogLag",
     more: Mapping[str, Any] | None = None,
 ) -> dg.AssetObservation:

@@ -9,8 +9,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import log_key
 from dagster_mirrorlake.assets.source_log import lag_metadata
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.table import MirroredTable
-from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.tenants import AnyMirrored
 from mirrorlake.config import Mirrored
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ LAG = "lag"
 """The check's name."""
 
 
-def build_lag_check(
-    source: str, tables: Sequence[MirroredTable | MirroredTenants]
-) -> list[dg.AssetChecksDefinition]:
+def build_lag_check(source: str, tables: Sequence[AnyMirrored]) -> dg.AssetChecksDefinition:
     """The check of one source's log.
 
     It asks the server where its log ends, and starts no Spark.
@@ -53,7 +50,7 @@ def build_lag_check(
             passed=passed, severity=severity, description=words, metadata=metadata
         )
 
-    return [lag]
+    return lag
 
 
 LagVerdict = tuple[bool, dg.AssetCheckSeverity, str, dict[str, Any]]
@@ -78,7 +75,7 @@ def lag_verdict(contracts: Sequence[Mirrored], lag: "LogLag | None") -> LagVerdi
 
 def lag_evaluation(
     source: str,
-    table: MirroredTable | MirroredTenants,
+    table: AnyMirrored,
     contracts: Sequence[Mirrored],
     lag: "LogLag",
 ) -> dg.AssetCheckEvaluation:

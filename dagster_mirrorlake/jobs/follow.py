@@ -15,8 +15,7 @@ from dagster_mirrorlake.assets.source_log import observed_lag
 from dagster_mirrorlake.checks.log_lag import lag_evaluation
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.table import MirroredTable
-from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.tenants import AnyMirrored
 
 if TYPE_CHECKING:
     from mirrorlake.operations.following.followed_round import FollowedRound
@@ -33,9 +32,7 @@ class FollowConfig(dg.Config):
     rows: int = Field(default=100_000, ge=1, description="Rows of one round, at most.")
 
 
-def build_follow(
-    source: str, tables: Sequence[MirroredTable | MirroredTenants]
-) -> list[dg.JobDefinition]:
+def build_follow(source: str, tables: Sequence[AnyMirrored]) -> dg.JobDefinition:
     """Follow the log of one source.
 
     Args:
@@ -55,7 +52,7 @@ def build_follow(
     )
     name = f"follow_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
     # Nothing of the source waits for it: no tag.
-    return [job_of(name, words, FollowConfig, follow, tables, waits=False)]
+    return job_of(name, words, FollowConfig, follow, tables, waits=False)
 
 
 class _Shown:
@@ -65,7 +62,7 @@ class _Shown:
         self,
         context: dg.OpExecutionContext,
         source: str,
-        tables: Sequence[MirroredTable | MirroredTenants],
+        tables: Sequence[AnyMirrored],
         workspace: "Workspace",
     ) -> None:
         self._context, self._source, self._tables = context, source, tables

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
-from dagster_mirrorlake.table import MirroredTable
-from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.tenants import AnyMirrored
 from mirrorlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class ReleaseConfig(dg.Config):
     source: str = Field(description="A source of the contract file.")
 
 
-def build_hold(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDefinition:
+def build_hold(tables: Sequence[AnyMirrored]) -> dg.JobDefinition:
     """Nothing is requested of a source until a moment."""
     sources, names = _sources(tables), tables[0].names
 
@@ -56,7 +55,7 @@ def build_hold(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDefin
     return job_of("hold", words, HoldConfig, hold, tables, needs="ledger")
 
 
-def build_release(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDefinition:
+def build_release(tables: Sequence[AnyMirrored]) -> dg.JobDefinition:
     """End a source's hold now."""
     sources, names = _sources(tables), tables[0].names
 
@@ -72,7 +71,7 @@ def build_release(tables: Sequence[MirroredTable | MirroredTenants]) -> dg.JobDe
     return job_of("release", words, ReleaseConfig, release, tables, needs="ledger")
 
 
-def _sources(tables: Sequence[MirroredTable | MirroredTenants]) -> list[str]:
+def _sources(tables: Sequence[AnyMirrored]) -> list[str]:
     return sorted({name for table in tables for name in table.contract.servers})
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_mirrorlake.table import MirroredTable
-from dagster_mirrorlake.tenants import MirroredTenants
+from dagster_mirrorlake.tenants import AnyMirrored
 from dagster_mirrorlake.translator import SOURCE_TAG
 
 _NO_RETRIES = {"dagster/max_retries": "0"}
@@ -18,7 +17,7 @@ def job_of(
     words: str,
     config: type[dg.Config],
     act: Callable[[dg.OpExecutionContext, Any], Iterator[Any]],
-    tables: Sequence[MirroredTable | MirroredTenants],
+    tables: Sequence[AnyMirrored],
     needs: str = "mirrorlake",
     also: frozenset[str] = frozenset(),
     *,

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from typing import Any
 
 import click
 
 from mirrorlake.capabilities import resolve
 
 
-class Commands(MutableMapping[str, click.Command]):
-    """Name → command.
-
-    Args:
-        references: name → ``module:attribute`` of those that are not imported yet.
-    """
-
-    def __init__(self, references: Mapping[str, str]) -> None:
-        self._references = dict(references)
-        self._imported: dict[str, click.Command] = {}
+class Commands(UserDict[str, Any]):
+    """Name → command; one that is not imported yet is given as ``module:attribute``."""
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._imported:
-            found = resolve(self._references[name])
-            assert isinstance(found, click.Command)  # noqa: S101
-            self._imported[name] = found
-        return self._imported[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._references[name] = ""
-        self._imported[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._references[name]
-        self._imported.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._references
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._references)
-
-    def __len__(self) -> int:
-        return len(self._references)
+        if isinstance(self.data[name], str):
+            self.data[name] = resolve(self.data[name])
+        return self.data[name]

@@ -75,11 +75,11 @@ def cut(
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.cuts.due import due_terms
-    from mirrorlake.cuts.make import CutTerms, make_cut, tables_of_cuts
+    from mirrorlake.cuts.make import CutTerms, followed_of_cuts, make_cut
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    config.require_secrets(tables_of_cuts(config, source))
+    config.require_secrets(followed_of_cuts(config, source).tables)
     kept = None if keep is None else show.as_duration(keep, "--keep")
     asked: CutTerms | None = CutTerms(name, kept, prove, lock, others)
     _refuse_together(asked, due=due)

@@ -34,7 +34,7 @@ from mirrorlake.cuts.shown import ShownCut, show_newest, why_not_shown
 from mirrorlake.cuts.tags import leave_out, put_back_tags, shown_of, tag_shown
 from mirrorlake.errors import ConfigError, LakeError, LeaseHeld, MirrorlakeError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.operations.following.followed_tables import followed_tables
+from mirrorlake.operations.following.followed_tables import FollowedTables, followed_tables
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
@@ -116,7 +116,8 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
         SourceError: the source can't be read, or does not say where its log is.
         LakeError: no table could be brought there.
     """
-    contracts = tables_of_cuts(workspace.config, source)
+    followed = followed_of_cuts(workspace.config, source)
+    contracts = followed.tables
     if terms.name is not None and not NAME.fullmatch(terms.name):
         raise ConfigError(
             f"{terms.name!r} is no name of a cut",
@@ -135,16 +136,15 @@ def make_cut(workspace: Workspace, source: str, terms: CutTerms, say: OnCutStep)
             made = making.attempt(contracts, failed, last=number == TRIES)
             if made is not None:
                 names = () if terms.others else tuple(one.name for one in of_other_modes)
-                found = followed_tables(workspace.config, source).tenants
-                tenants = tuple(one.name for one in found)
+                tenants = tuple(one.name for one in followed.tenants)
                 cut = MadeCut(*made, tries=number, not_asked=names, tenants=tenants)
                 shown = _shown(workspace, cut)
                 return replace(shown, published=publish_cut(workspace, shown.cut))
     raise AssertionError("unreachable")
 
 
-def tables_of_cuts(config: Config, source: str) -> list[TableContract]:
-    """The tables of which cuts of a source have versions.
+def followed_of_cuts(config: Config, source: str) -> FollowedTables:
+    """What follows the log of a source whose tables cuts have versions of.
 
     Raises:
         ConfigError: there is no such source, or none of its tables follows its log.
@@ -157,7 +157,7 @@ def tables_of_cuts(config: Config, source: str) -> list[TableContract]:
             "their versions",
             next_step="Write `mode: binlog` for a table of its own (docs/binlog.md)",
         )
-    return [*followed.tables]
+    return followed
 
 
 def _shown(workspace: Workspace, made: MadeCut) -> MadeCut:

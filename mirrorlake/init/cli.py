@@ -96,11 +96,12 @@ def init(
     from mirrorlake.init.from_server import write_first_contract
 
     chosen = (*databases, *tables, *exclude, *modes, *columns)
-    if any(others.values()) or (url is None and (yes or as_json or chosen or not _is_terminal())):
+    asks = not (yes or as_json or chosen or not _is_terminal())
+    if any(others.values()) or (url is None and not asks):
         write_other(url, name, output, others, chosen=chosen, force=force, as_json=as_json)
         return
     hashes = False if no_hash else None
-    if url is None or not (yes or as_json or chosen or not _is_terminal()):
+    if asks:
         from mirrorlake.init.guided import guide
 
         written = guide(url, name, output, hashes=hashes, force=force)
@@ -109,7 +110,9 @@ def init(
         found, output = written
     else:
         found = write_first_contract(
-            *(url, name, output),
+            url or "",
+            name,
+            output,
             force=force,
             choice=Choice(tuple(databases), tuple(tables), tuple(exclude)),
             decisions=read_decisions(modes, columns),
@@ -117,7 +120,11 @@ def init(
         )
     if as_json:
         show.print_json(asdict(found))
-        return
+    else:
+        _print(found, output)
+
+
+def _print(found: Written, output: Path) -> None:
     for line in _said(found, output):
         # What is copied stays one line, whatever the width.
         copied = line.startswith("  ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from mirrorlake.config import TlsConfig, config_schema, load_config
+from mirrorlake.config import TlsConfig, load_config
 from mirrorlake.config.source_url import SourceUrl, parse_source_url
 from mirrorlake.errors import ConfigError
 from mirrorlake.init.by_log import LogProposal
@@ -29,7 +28,7 @@ from mirrorlake.init.summary import (
     warning_kinds,
 )
 from mirrorlake.init.survey import Survey, survey_server
-from mirrorlake.operations.status.leftovers import read_schema, schema_of
+from mirrorlake.operations.status.leftovers import read_schema, schema_of, schema_text
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def write_survey(found: Survey, output: Path, decisions: Decisions, *, home: str
     )
     _write(output, text, variables)
     if ours:
-        _write_whole(schema, json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n")
+        _write_whole(schema, schema_text())
     return Written(
         tables=len(tables),
         warnings=sum(len(t.warnings) for t in tables) + (found.zone.name is None),

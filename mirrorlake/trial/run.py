@@ -22,14 +22,8 @@ import pymysql
 from mirrorlake.errors import ConfigError, MachineError, MirrorlakeError
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.permissions import held
-from mirrorlake.trial.shop import create_shop
+from mirrorlake.trial.shop import READER, READS, create_shop
 
-USER: Final = "mirror"
-_GRANTS: Final = {
-    "shop.*": "SELECT",
-    "*.*": "REPLICATION CLIENT, REPLICATION SLAVE, PROCESS",
-}
-"""The account may only read, as one of yours should."""
 CUSTOMERS: Final = 100
 CHANGES: Final = (
     "UPDATE customers SET city = 'Lisboa', modified_at = UTC_TIMESTAMP(6) WHERE id <= 20",
@@ -113,14 +107,14 @@ def run_trial(keep: Path | None, *, say: Callable[[str], None], quiet: bool) -> 
     ):
         folder = _project(keep or Path(temporary) / "project")
         password = secrets.token_urlsafe(16)
-        server.create_user(USER, password, _GRANTS)
+        server.create_user(READER, password, READS)
         with server.admin() as connection:
             rows = create_shop(connection, customers=CUSTOMERS, zero_dates=False)
         say(f"An invented shop, on 127.0.0.1:{server.port}: {len(rows)} tables, "
             f"{sum(rows.values()):,} rows")  # fmt: skip
         secret = {"MIRRORLAKE_INIT_PASSWORD": password, "SHOP_PASSWORD": password}
         steps = _Steps(folder, secret, say, quiet=quiet)
-        url = f"mysql://{USER}@127.0.0.1:{server.port}/shop"
+        url = f"mysql://{READER}@127.0.0.1:{server.port}/shop"
         steps.run("init", "--from", url, "--no-hash", "--yes")
         steps.run("sync")
         steps.run("check")  # ends with 0 where every table is equal alone

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from random import Random
+from typing import Final
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
@@ -31,6 +32,9 @@ from mirrorlake.trial.shop_rows import (
     product_row,
 )
 
+READER: Final = "mirror"
+READS: Final = {"shop.*": "SELECT", "*.*": "REPLICATION CLIENT, REPLICATION SLAVE, PROCESS"}
+"""The account that mirrors the shop, which may only read, as one of yours should."""
 OnShopRows = Callable[[str, int, int], None]
 """Called with (table, rows done, rows in all)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -103,33 +103,19 @@ def explain_code(code: int) -> Explanation:
         of, page = f"exit code {code}", f"docs/{own['page']}"
         return Explanation(of, None, code, means, "", own["do"], page, kinds)
     (branch,) = branches
-    found = explain_class(branch.__name__)
-    return Explanation(
-        of=f"exit code {code}",
-        error=found.error,
-        code=code,
-        means=means,
-        unchanged=found.unchanged,
-        do=found.do,
-        page=found.page,
-        kinds=found.kinds,
-    )
+    return replace(explain_class(branch.__name__), of=f"exit code {code}", means=means)
 
 
 def symptoms() -> list[Explanation]:
     """Words of messages, and what is usually behind them."""
-    found = list[Explanation]()
-    for one in _texts()["symptoms"]:
-        of_class = explain_class(one["error"])
-        found.append(
-            Explanation(
-                of=one["says"],
-                error=one["error"],
-                code=of_class.code,
-                means=one["means"],
-                unchanged=of_class.unchanged,
-                do=one["do"],
-                page=f"docs/{one['page']}",
-            )
+    return [
+        replace(
+            explain_class(one["error"]),
+            of=one["says"],
+            means=one["means"],
+            do=one["do"],
+            page=f"docs/{one['page']}",
+            kinds=(),
         )
-    return found
+        for one in _texts()["symptoms"]
+    ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -75,7 +76,7 @@ class Leases:
                         )
                     )
                     return Lease(table, owner, 1)
-                if row.expires_at > now and row.owner and _alive(row.owner):
+                if _may_live(row, now):
                     raise self._held(table, row.owner, row.expires_at)
                 taken = connection.execute(
                     LEASES.update()
@@ -145,7 +146,7 @@ class Leases:
         with self._database.read() as connection:
             row = connection.execute(_LEASE, {"name": table}).first()
             now = self._database.now(connection)
-        return bool(row and row.expires_at > now and row.owner and _alive(row.owner))
+        return row is not None and _may_live(row, now)
 
     def times_taken(self, table: str) -> int:
         """How often the lease was taken: with each time its token is one higher."""
@@ -163,7 +164,7 @@ class Leases:
             rows = connection.execute(LEASES.select().order_by(LEASES.c.table_name)).all()
             now = self._database.now(connection)
         for row in rows:
-            if row.expires_at > now and row.owner and _alive(row.owner):
+            if _may_live(row, now):
                 raise self._held(row.table_name, row.owner, row.expires_at)
 
     def abandoned(self) -> list[str]:
@@ -172,18 +173,16 @@ class Leases:
         with self._database.read() as connection:
             rows = connection.execute(LEASES.select().order_by(LEASES.c.table_name)).all()
             now = self._database.now(connection)
-        return [
-            r.table_name for r in rows if r.owner and (r.expires_at <= now or not _alive(r.owner))
-        ]
+        return [row.table_name for row in rows if row.owner and not _may_live(row, now)]
 
     def release_abandoned(self, table: str) -> bool:
         """Take away the lease of a run that ended; false where one that may live has the table."""
         with self._database.begin() as connection:
             row = connection.execute(_LEASE, {"name": table}).first()
             now = self._database.now(connection)
-            if row is None or not row.owner or (row.expires_at > now and _alive(row.owner)):
+            if row is None or not row.owner or _may_live(row, now):
                 return False
-            # A token of its own: whoever held it and was only stalled finds that it is gone.
+            # A new token: a run that held it, and was only stalled, finds that it is gone.
             freed = connection.execute(
                 LEASES.update()
                 .where(LEASES.c.table_name == table, LEASES.c.token == row.token)
@@ -227,6 +226,11 @@ def _started(pid: int) -> str:
         return "" if fields[0] in ("Z", "X") else fields[19]
     except (OSError, IndexError):
         return ""
+
+
+def _may_live(row: sa.Row[Any], now: datetime) -> bool:
+    """Whether a lease has an owner that may still live."""
+    return bool(row.expires_at > now and row.owner and _alive(row.owner))
 
 
 def _alive(owner: str) -> bool:

@@ -147,15 +147,21 @@ class LiveStream(LogStream):
         return True
 
     def leave_tenants(self, name: str) -> None:
-        """Follow a table of tenants no further."""
+        """Follow a table of tenants no further: its sync is to take it up."""
+        if (tenants := self.drop_tenants(name)) is not None:
+            self.round.left[name] = tenants
+
+    def drop_tenants(self, name: str) -> LiveTenants | None:
+        """Follow a table of tenants no further; None where it was not followed, or left already."""
+        self.round.left.pop(name, None)
         if (tenants := self._tenants.pop(name, None)) is None:
-            return
+            return None
         tenants.release()
-        self.round.left[name] = tenants
         self._waiting = [one for one in self._waiting if not _is_of(name, one)]
         for one in [one for one in self._reading.values() if _is_of(name, one)]:
             del self._reading[one.name]
             self._wanted.pop(one.name, None)
+        return tenants
 
     def close(self) -> None:
         """Write down how far tables were followed, and end the connection."""

@@ -42,7 +42,7 @@ from mirrorlake.sources.mysql.binlog.log_batches import LogBatch, LoggedStatemen
 from mirrorlake.sources.mysql.binlog.statements import first_word, may_define, names_in
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position
-from mirrorlake.table.tenants_in_log import SourcePlaces, read_places
+from mirrorlake.table.tenants_in_log import SourcePlaces, newest_seq, read_places
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -84,9 +84,7 @@ class LiveTenants:
     _holding: ExitStack = field(default_factory=ExitStack)
 
     @classmethod
-    def begin(
-        cls, turns: Turns, source: SourceConfig, connection: Connection[Any], server: str
-    ) -> LiveTenants:
+    def begin(cls, turns: Turns, source: SourceConfig, connection: Connection[Any]) -> LiveTenants:
         """The tenants that can be followed from where they stand. Any other whose copy a log
         continued is written down as to be read again.
 
@@ -100,7 +98,6 @@ class LiveTenants:
             survey = survey_tenants(leased, turns.table, (source.name,))
             if (lost := survey.lost.get(source.name)) is not None:
                 raise lost
-            refuse_changed_server(survey, source.name, server)
             refuse_changed_server(survey, source.name, read_position(connection).server)
             of = Following(leased, connection, turns.table, survey, source, {})
             group, members = find_members(of)
@@ -199,10 +196,9 @@ class LiveTenants:
         if leased.moved or _known(leased, self.group) != self.known:
             self._holding.close()
             return False
-        newest = leased.ledger.last_load(self.name, "success")
         self.group.workspace = self._leased = leased
         self.group.places = self.known.places
-        self.group.seq = newest.seq if newest is not None else 0
+        self.group.seq = newest_seq(leased.ledger, self.turns.table)
         return True
 
     def hold(self) -> Workspace | None:

@@ -61,7 +61,7 @@ class ReadBeside(Generic[_Table, _Done]):
             if table.name not in self._running:
                 future = self._running[table.name] = Future[_Done]()
                 parts = (workspace, table, future)
-                # Who is told twice to end does so at once: no thread is waited for then.
+                # A second signal ends the process at once: then no thread is waited for.
                 threading.Thread(target=self._read, args=parts, daemon=True).start()
 
     def _read(self, workspace: Workspace, table: _Table, future: Future[_Done]) -> None:

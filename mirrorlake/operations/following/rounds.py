@@ -88,9 +88,10 @@ class Rounds:
         self._failed: dict[str, MirrorlakeError] = {}
         self._waited = 0
         self._upkeep = RoundUpkeep()
-        self._server = read_position(connection).server
-        parts = (followed.tenants, self._source, self._server, beside.syncs)
-        self._tenants = TenantRounds(workspace, connection, *parts)
+        self._server = ""
+        self._tenants = TenantRounds(
+            workspace, connection, followed.tenants, self._source, beside.syncs
+        )
 
     def close(self) -> None:
         """End the connection over which the log is read."""
@@ -108,6 +109,7 @@ class Rounds:
         refuse_held(ledger, self._source.name)
         databases = {contract.database for contract in self._contracts.values()}
         refuse_unfollowable(self._connection, self._source, databases)
+        self._server = read_position(self._connection).server
         self._follow(self._contracts)
         # Those of a run that died before it folded them.
         for name in ledger.unfolded_tables("deduped").intersection(self._followed()):
@@ -316,8 +318,9 @@ class Rounds:
         }
         jobs = default_jobs(self._workspace.config, chosen)
         done: list[Synced] = []
-        terms = partial(sync_tables, jobs=jobs, look=Look(), followed=known, beside=beside)
-        for one in terms(self._workspace, chosen):
+        for one in sync_tables(
+            self._workspace, chosen, jobs=jobs, look=Look(), followed=known, beside=beside
+        ):
             name = one.contract.name
             self._unshown.pop(name, None)
             self._changes.pop(name, None)

@@ -98,7 +98,6 @@ class TenantRounds:
     """Tables of tenants that follow one source's log, while its session lasts.
 
     Args:
-        server: the identity of the source's server.
         syncs: those that are under way beside the rounds.
     """
 
@@ -108,11 +107,10 @@ class TenantRounds:
         connection: Connection[Any],
         tables: Sequence[TenantTable],
         source: SourceConfig,
-        server: str,
         syncs: TenantSyncs,
     ) -> None:
         self._workspace, self._connection = workspace, connection
-        self._source, self._server, self._syncs = source, server, syncs
+        self._source, self._syncs = source, syncs
         self._turns = {one.name: Turns(workspace, one, source.name) for one in tables}
         self._next = dict.fromkeys(self._turns, Retry())
         self._partly: set[str] = set()
@@ -147,8 +145,7 @@ class TenantRounds:
         due = [n for n, one in self._next.items() if one.is_due and n not in self._syncs.names]
         if stream is not None:
             for name in due:
-                stream.leave_tenants(name)
-                stream.round.left.pop(name, None)
+                stream.drop_tenants(name)
         self._syncs.begin(self._workspace, [self._turns[name] for name in due])
 
     def take_synced(self) -> list[LiveTenants]:
@@ -162,8 +159,7 @@ class TenantRounds:
                 continue
             self._note_synced(name, ended)
             try:
-                parts = (self._turns[name], self._source, self._connection, self._server)
-                live = LiveTenants.begin(*parts)
+                live = LiveTenants.begin(self._turns[name], self._source, self._connection)
             except MirrorlakeError as error:
                 self._note_failure(name, error)
                 continue
@@ -285,8 +281,7 @@ class TenantRounds:
     def leave(self, live: LiveTenants, stream: LiveStream, error: MirrorlakeError) -> None:
         """Follow a table no further, until what failed is tried again by its sync."""
         self._note_failure(live.name, error)
-        stream.leave_tenants(live.name)
-        stream.round.left.pop(live.name, None)
+        stream.drop_tenants(live.name)
 
     def _note(self, live: LiveTenants, stream: LiveStream) -> None:
         leased, as_of = self._leased(live, stream), stream.as_of

@@ -153,7 +153,8 @@ def show_staged(
     The leases of all are given back, however it ends.
 
     Args:
-        beside: what is shown in the same step, and is told itself what became of it.
+        beside: what is shown in the same step; its `finish` or `leave` is called, and no result
+            of it is among the others'.
     """
     waiting = {one.contract.name: one for one in staged}
     others = {one.name: one for one in beside}

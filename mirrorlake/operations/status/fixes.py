@@ -4,18 +4,23 @@ the lake, and no contract is changed.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mirrorlake.config import Config, config_schema, load_config
+from mirrorlake.config import Config, load_config
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.status.file_permissions import NARROW, places_of
-from mirrorlake.operations.status.leftovers import MAKE_HOME, RELEASE, WRITE_SCHEMA, schema_of
+from mirrorlake.operations.status.leftovers import (
+    MAKE_HOME,
+    RELEASE,
+    WRITE_SCHEMA,
+    schema_of,
+    schema_text,
+)
 from mirrorlake.runtime.cache import write_whole
 from mirrorlake.runtime.doctor import BRING_AGAIN, Diagnosis
 from mirrorlake.runtime.jars import ensure_jars, read_pins
@@ -88,8 +93,7 @@ def _release(_: Diagnosis, contract: Path) -> str:
 
 def _write_schema(_: Diagnosis, contract: Path) -> str:
     path = schema_of(contract)
-    text = json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
-    write_whole(path, text.encode())
+    write_whole(path, schema_text().encode())
     return f"wrote {path}"
 
 

@@ -43,6 +43,11 @@ def schema_of(contract: Path) -> Path:
     return contract.with_name("mirrorlake.schema.json")
 
 
+def schema_text() -> str:
+    """What is in it, as this version writes it."""
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 def read_schema(path: Path) -> Mapping[str, Any] | None:
     """The JSON schema that some version of ours wrote there; None of none, or of another file."""
     try:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mirrorlake.config import load_config
-from mirrorlake.cuts.make import tables_of_cuts
+from mirrorlake.cuts.make import followed_of_cuts
 from mirrorlake.errors import ConfigError
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.following.followed_tables import followed_tables
@@ -601,7 +601,7 @@ def test_what_is_due_and_what_its_state_is(tenants: Tenants) -> None:
         assert all(one.optional or one.state == "ok" for one in found), found
         assert [*followed_tables(workspace.config, "s").tenants] == [table]
         with pytest.raises(ConfigError, match="only tables of tenants follow its log"):
-            tables_of_cuts(workspace.config, "s")
+            followed_of_cuts(workspace.config, "s")
     tenants.run("a", "DELETE FROM orders")
     assert tenants.sync().read == 1
     assert_mirrored(tenants)

@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from mirrorlake.cli.main import cli
 
 ROOT = Path(__file__).parents[3]
 CONTRACT = """
@@ -80,6 +83,14 @@ def test_a_contract_that_is_broken_completes_nothing(
     assert completed(shell, "mirrorlake sync ", "mirrorlake ch") == [set(), {"check"}]
 
 
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_each_shell_has_a_script(name: str) -> None:
+    made = CliRunner().invoke(cli, ["completion", name])
+    assert made.exit_code == 0
+    assert "_MIRRORLAKE_COMPLETE" in made.output
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "check"), [("zsh", ("-n",)), ("fish", ("--no-execute",))], ids=["zsh", "fish"]
 )

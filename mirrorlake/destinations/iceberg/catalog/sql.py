@@ -129,13 +129,9 @@ class LakeCatalog(SqlCatalog):
         """
         if self._schema_version != "v1":
             return super().load_table(identifier)  # made by another tool, long ago
-        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
-        name = Catalog.table_name_from(identifier)
+        namespace, name = _names_of(identifier)
         values = {"catalog": self.name, "namespace": namespace, "name": name}
-        location = self._find(values)
-        if location is None:
-            raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
-        return self._open(namespace, name, location)
+        return self._open(namespace, name, self._find(values))
 
     def tables_named(self) -> TablesNamed | None:
         """All tables as the catalog has them now, looked up at once; None where each has to be
@@ -148,12 +144,8 @@ class LakeCatalog(SqlCatalog):
 
     def load_named(self, identifier: tuple[str, ...], named: TablesNamed) -> Table:
         """A table as `tables_named` had it; raises as `load_table` does."""
-        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
-        name = Catalog.table_name_from(identifier)
-        location = named.get((namespace, name))
-        if location is None:
-            raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
-        return self._open(namespace, name, location)
+        key = _names_of(identifier)
+        return self._open(*key, named.get(key))
 
     def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
         """As the parent's."""
@@ -164,9 +156,9 @@ class LakeCatalog(SqlCatalog):
         such a table."""
         if self._schema_version != "v1":
             return False
-        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
-        values = {"catalog": self.name, "namespace": namespace, "location": location}
-        values["name"] = Catalog.table_name_from(identifier)
+        namespace, name = _names_of(identifier)
+        values = {"catalog": self.name, "namespace": namespace, "name": name}
+        values["location"] = location
         with self.engine.begin() as connection:
             return connection.execute(_SET, values).rowcount == 1
 
@@ -183,9 +175,8 @@ class LakeCatalog(SqlCatalog):
         """
         staged = self._update_and_stage_table(table, table.name(), requirements, updates)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        namespace = Catalog.namespace_to_string(Catalog.namespace_from(table.name()))
-        name = Catalog.table_name_from(table.name())
-        return MetadataMove(namespace, name, table.metadata_location, staged.metadata_location)
+        names = _names_of(table.name())
+        return MetadataMove(*names, table.metadata_location, staged.metadata_location)
 
     def move_together(self, moves: Sequence[MetadataMove]) -> list[MetadataMove]:
         """Have the catalog name other metadata files of several tables, in one transaction. Those
@@ -223,7 +214,9 @@ class LakeCatalog(SqlCatalog):
             row = connection.cursor().execute(_FIND.text, values).fetchone()
             return row and str(row[0])
 
-    def _open(self, namespace: str, name: str, location: str) -> Table:
+    def _open(self, namespace: str, name: str, location: str | None) -> Table:
+        if location is None:
+            raise NoSuchTableError(f"Table does not exist: {namespace}.{name}")
         parsed = self._parsed.get(_folder(location))
         if parsed is None or parsed.location != location or parsed.seen != _look(location):
             parsed = self._parse(location, namespace, name)
@@ -274,6 +267,12 @@ class _Row:
     table_namespace: str
     table_name: str
     metadata_location: str
+
+
+def _names_of(identifier: str | tuple[str, ...]) -> tuple[str, str]:
+    """A table's namespace and name, as the catalog's database has them."""
+    namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+    return namespace, Catalog.table_name_from(identifier)
 
 
 def _folder(location: str) -> str:
