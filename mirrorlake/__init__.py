@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from mirrorlake.operations.checking.check_layers import LayerReport, prove_layers
     from mirrorlake.operations.loading.fold import fold_table
-    from mirrorlake.operations.loading.results import Synced, SyncResult
+    from mirrorlake.operations.loading.results import SyncResult
     from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
     from mirrorlake.operations.loading.sync_tables import sync_tables
     from mirrorlake.operations.loading.unchanged import Look, look_at
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mirrorlake.proof.comparing.counts import Counts, count_rows
     from mirrorlake.proof.comparing.evidence import prove_table
     from mirrorlake.proof.comparing.report import Ask, Report
+    from mirrorlake.runtime.outcomes import Outcome
     from mirrorlake.workspace import Workspace
 
 _PLACES = {
@@ -56,7 +57,7 @@ _PLACES = {
     "mirrorlake.operations.repairing.recover": ("Recovered", "recover_table"),
     "mirrorlake.operations.repairing.refold": ("Refolded", "refold_table"),
     "mirrorlake.operations.repairing.repair": ("Repaired", "repair_table"),
-    "mirrorlake.operations.loading.results": ("Synced", "SyncResult"),
+    "mirrorlake.operations.loading.results": ("SyncResult",),
     "mirrorlake.operations.schema_changes.table_shapes": ("Shapes", "shapes_of"),
     "mirrorlake.operations.status.status": ("status_of",),
     "mirrorlake.operations.status.table_status": ("TableStatus",),
@@ -66,6 +67,7 @@ _PLACES = {
     "mirrorlake.proof.comparing.counts": ("Counts", "count_rows"),
     "mirrorlake.proof.comparing.evidence": ("prove_table",),
     "mirrorlake.proof.comparing.report": ("Ask", "Report"),
+    "mirrorlake.runtime.outcomes": ("Outcome",),
     "mirrorlake.workspace": ("Workspace",),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
@@ -84,6 +86,7 @@ __all__ = [
     "MachineError",
     "Maintained",
     "MirrorlakeError",
+    "Outcome",
     "ProofError",
     "Recovered",
     "Refolded",
@@ -93,7 +96,6 @@ __all__ = [
     "Shapes",
     "SourceError",
     "SyncResult",
-    "Synced",
     "TableContract",
     "TableStatus",
     "Workspace",

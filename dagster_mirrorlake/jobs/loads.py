@@ -132,7 +132,7 @@ def sync_read(
     context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
     jobs = default_jobs(workspace.config, left) if left else 1
     for one in sync_tables(workspace, left, jobs=jobs, accept_smaller=accept_smaller, look=look):
-        name = one.contract.name
+        name = one.name
         if one.result is not None:
             words = f"{one.result.window} window, {plural(one.result.rows, 'row')}, "
             words += f"{plural(one.result.folded, 'load')} folded, {one.result.seconds} s"

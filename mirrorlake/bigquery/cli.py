@@ -20,7 +20,8 @@ from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.reports import CODES
 from mirrorlake.config import Config
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.outcomes import Failures
 
 if TYPE_CHECKING:
     from mirrorlake.bigquery.check import BigQueryVerdict, CheckEstimate
@@ -49,16 +50,9 @@ def publish(tables: Sequence[str], config_path: Path, as_json: bool, no_wait: bo
     config = open_contract(config_path)
     wait = timedelta(0) if no_wait else timedelta.max
     chosen, broken = _chosen_published(config, tables)
-    done, failures = publish_all(config, chosen, wait)
-    failures += broken
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
-    else:
-        print_published(done)
-        show.print_errors(failures)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+    done = publish_all(config, chosen, wait)
+    done.failures.extend(broken)
+    show.end_with(done, print_published, as_json=as_json)
 
 
 @bigquery.command()
@@ -127,7 +121,7 @@ def costs(tables: Sequence[str], config_path: Path, as_json: bool, days: int) ->
 
 def _chosen_published(
     config: Config, names: Sequence[str]
-) -> tuple[tuple[PublishedContract, ...], list[tuple[str, MirrorlakeError]]]:
+) -> tuple[tuple[PublishedContract, ...], Failures]:
     """The contracts of these names, of any mode, of tenants, and models; all that are published in
     BigQuery without a name. And, without one, those models that are to be published and do not
     compile, with the reason.

@@ -6,8 +6,8 @@ What belongs here: options, and what is printed. What doesn't: what a view shows
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.models.files.external_table import ExternalDeclaration
@@ -41,26 +42,26 @@ def external_views(names: Sequence[str], config_path: Path, as_json: bool) -> No
 
     config = open_contract(config_path)
     lake, own = Lake(config.lake), OwnPlaces.of(config)
-    made: list[dict[str, str]] = []
+    made = Outcomes[dict[str, str]]()
+
+    def keep_view(one: ExternalDeclaration) -> dict[str, str]:
+        look = compare_declared(one, lake, own)
+        view, state = keep_clean_view(look, config, declared)
+        return {"table": one.name, "view": view, "state": state}
+
     # A file that can't be read makes no view.
     declared, unread = read_externals(models_folder(config))
-    chosen, failures = chosen_externals(config, names, declared, unread)
-    for one in _with_view(chosen, named=bool(names), others=bool(failures)):
-        try:
-            look = compare_declared(one, lake, own)
-            view, state = keep_clean_view(look, config, declared)
-            made.append({"table": one.name, "view": view, "state": state})
-        except MirrorlakeError as error:
-            failures.append((one.name, error))
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"views": made, "errors": errors})
-    else:
-        for line in made:
-            words = f"{escape(line['table'])}: {escape(line['view'])} {line['state']}"
-            show.console.print(words, soft_wrap=True, highlight=False)
-        show.print_errors(failures)
-    sys.exit(failures[0][1].exit_code if failures else 0)
+    chosen, unreadable = chosen_externals(config, names, declared, unread)
+    made.failures.extend(unreadable)
+    for one in _with_view(chosen, named=bool(names), others=bool(unreadable)):
+        made.attempt(one.name, partial(keep_view, one))
+    show.end_with(made, _print_views, as_json=as_json, key="views")
+
+
+def _print_views(made: Sequence[Mapping[str, str]]) -> None:
+    for line in made:
+        words = f"{escape(line['table'])}: {escape(line['view'])} {line['state']}"
+        show.console.print(words, soft_wrap=True, highlight=False)
 
 
 def _with_view(

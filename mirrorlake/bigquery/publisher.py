@@ -13,7 +13,6 @@ from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.operations.publishers import (
-    FailedTables,
     NamedVersion,
     PublicationStatus,
     PublishedVersions,
@@ -22,6 +21,7 @@ from mirrorlake.operations.publishers import (
 )
 from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.proof.coverage.coverage import ProofStatus
+from mirrorlake.runtime.outcomes import Failures, Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.bigquery.loads.publish import PublishOutcome
@@ -36,12 +36,10 @@ class _BigQuery(Publisher):
         settings = config.written_section(BigQueryConfig)
         return settings.project if settings is not None else None
 
-    def publish(
-        self, config: Config, chosen: Sequence[Leasable]
-    ) -> tuple[Sequence[PublishOutcome], FailedTables]:
+    def publish(self, config: Config, chosen: Sequence[Leasable]) -> Outcomes[PublishOutcome]:
         published = _in_bigquery(chosen)
         if not published:
-            return (), []  # a sync of none imports no client of Google's, and no PyIceberg
+            return Outcomes()  # a sync of none imports no client of Google's, and no PyIceberg
         from mirrorlake.bigquery.loads.publish import publish_all
 
         return publish_all(config, published)
@@ -110,7 +108,7 @@ class _BigQuery(Publisher):
         models, broken = models_in_bigquery(config, lambda: workspace.lake, of_models)
         newest = Publications(workspace.ledger).newest()
         named = {f"{OF_MODELS}{name}": error for name, error in broken.items()}
-        failures: FailedTables = [
+        failures: Failures = [
             (name, error)
             for name, error in named.items()
             if name in newest and newest[name].state == "pending"

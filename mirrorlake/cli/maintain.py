@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.runtime.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.operations.upkeep.maintain import Ages, Maintained
@@ -65,26 +64,12 @@ def maintain(
 
     config = open_contract(config_path)
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace), dry_run=dry_run)
-    done: list[Maintained] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
+    steps = Outcomes[list["Maintained"]]()
     with Workspace.open(config) as workspace:
         for name, step in _maintenance(workspace, tables, ages):
-            try:
-                done += step()
-            except MirrorlakeError as error:
-                failures.append((name, error))
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
-    else:
-        _print_maintained(done)
-        for orphan in (file for one in done for file in one.planned):
-            how = "for good" if orphan.for_good else "set aside"
-            words = f"{orphan.bytes:>15,} bytes, {how}: {orphan.path}"
-            show.console.print(escape(words), highlight=False, soft_wrap=True)
-        show.print_errors(failures)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+            steps.attempt(name, step)
+    done = [one for some in steps.results for one in some]
+    show.end_with(Outcomes(done, steps.failures), _print_maintained, as_json=as_json)
     if any(one.error for one in done):
         sys.exit(6)
 
@@ -123,3 +108,7 @@ def _print_maintained(done: Sequence[Maintained]) -> None:
         cells = (f"{a} → {b}" if a != b else str(a) for a, b in pairs)
         shown.add_row(escape(one.table), *cells, str(one.orphans), escape(one.error or ""))
     show.console.print(shown)
+    for orphan in (file for one in done for file in one.planned):
+        how = "for good" if orphan.for_good else "set aside"
+        words = f"{orphan.bytes:>15,} bytes, {how}: {orphan.path}"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)

@@ -201,23 +201,19 @@ def _print_drift(printed: _Printed, drift: Drift | None) -> None:
 def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdown: bool) -> None:
     """Say what a sync of TABLES (all by default) would read now, and what that takes. Nothing is
     touched: the sources are looked at, and rows of windows are counted."""
-    from mirrorlake.operations.planning.sync_plans import plan_syncs
+    from mirrorlake.operations.mirrored.kind import by_kind
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    chosen, tenants = config.split(tables)
+    of_one, of_tenants = config.split(tables)
+    chosen = [*of_one, *of_tenants]
     config.require_secrets(chosen)
     with Workspace.open(config) as workspace:
-        found = plan_syncs(workspace, chosen)
+        found = [one for kind, some in by_kind(chosen) for one in kind.plan(workspace, some)]
     if as_json:
-        left_out = [one.name for one in tenants]
-        tables_json = [asdict(one) for one in found]
-        show.print_json({"tables": tables_json, "tenants_not_looked_at": left_out})
+        show.print_json({"tables": [asdict(one) for one in found]})
     else:
-        printed = _Printed(markdown=as_markdown)
-        _print_syncs(printed, found)
-        words = "not looked at: a plan does not look at tenants"
-        printed.lines([f"{one.name}: {words}" for one in tenants])
+        _print_syncs(_Printed(markdown=as_markdown), found)
     sys.exit(next((one.code for one in found if one.code), 0))
 
 

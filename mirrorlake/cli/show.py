@@ -7,7 +7,8 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mirrorlake.config.fields import parse_duration
+from mirrorlake.errors import MirrorlakeError
+from mirrorlake.runtime.outcomes import Outcomes, T
 from mirrorlake.runtime.plural import plural
 
 # In a file or a pipe nothing is wrapped for a screen that is not there, unless somebody says how
@@ -236,6 +239,41 @@ def print_errors(failures: Iterable[tuple[str, Exception]]) -> None:
             words = f"The same of {plural(len(others), 'other table')}"
             words += f": {first_of(other for other, _ in others)}"
             errors.print(escape(words), highlight=False, soft_wrap=True)
+
+
+def errors_of(failures: Iterable[tuple[str, MirrorlakeError]]) -> list[dict[str, Any]]:
+    """What failed, as every command's JSON has it."""
+    return [{"table": name, "error": str(e), "code": e.exit_code} for name, e in failures]
+
+
+def end_with(
+    found: Outcomes[T],
+    print_results: Callable[[Sequence[T]], None],
+    *,
+    as_json: bool,
+    key: str = "tables",
+) -> None:
+    """Show what became of several tables, and exit with the first failure's code, if there is one.
+
+    Args:
+        print_results: for people; the failures are printed after it.
+        key: under which JSON has the results.
+    """
+    if as_json:
+        results = [_fields(one) for one in found.results]
+        print_json({key: results, "errors": errors_of(found.failures)})
+    else:
+        print_results(found.results)
+        print_errors(found.failures)
+    if found.failures:
+        sys.exit(found.exit_code)
+
+
+def _fields(result: Any) -> Any:
+    """A result as JSON has it: as it says itself, or by its fields."""
+    if hasattr(result, "as_json"):
+        return result.as_json()
+    return result if isinstance(result, dict) else asdict(result)
 
 
 def first_of(names: Iterable[str], most: int = 5) -> str:

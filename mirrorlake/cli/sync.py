@@ -20,17 +20,16 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION, print_summary
 from mirrorlake.cli.contract import open_contract
-from mirrorlake.cli.tenants import end_partly, print_synced, sync_all
-from mirrorlake.config import Config, TableContract, TenantTable
-from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
+from mirrorlake.cli.tenants import end_partly, print_synced
+from mirrorlake.config import Config, Mirrored, TableContract
+from mirrorlake.errors import ConfigError, LedgerError, SourceHeld
+from mirrorlake.operations.mirrored.sync_run import SyncOptions, SyncRun
 from mirrorlake.operations.publishers import Loaded, print_published, publish_all
-from mirrorlake.runtime.plural import plural
+from mirrorlake.runtime.outcomes import Failures, Outcome, Outcomes
 
 if TYPE_CHECKING:
-    from mirrorlake.operations.loading.results import Synced
-    from mirrorlake.operations.loading.unchanged import Look
+    from mirrorlake.operations.loading.results import SyncResult
     from mirrorlake.operations.status.attention import Attention
-    from mirrorlake.operations.tenants.read_along import TenantsAlong
     from mirrorlake.operations.tenants.results import TenantsSynced
     from mirrorlake.table.progress import OnProgress
 
@@ -83,24 +82,15 @@ def sync(
             next_step="Name one: mirrorlake sync TABLE --tenant DATABASE",
         )
     config.require_secrets([*chosen, *tenants])
+    options = SyncOptions(
+        accept_smaller=accept_smaller, jobs=jobs, databases=frozenset(databases), again=again
+    )
     done = _Done(with_tenants=bool(tenants))
-    along = _along(tenants)
-    if chosen:
-        done.results, done.stopped = _sync(
-            *(config, chosen),
-            quiet=as_json,
-            accept_smaller=accept_smaller,
-            jobs=jobs,
-            along=along,
-        )
-    if tenants:
-        terms = {"accept_smaller": accept_smaller, "again": again, "quiet": as_json}
-        done.tenants, others = sync_all(config, tenants, databases=databases, along=along, **terms)
-        done.stopped += others
+    _sync(config, [*chosen, *tenants], options, done, quiet=as_json)
     stopped = {table for table, _ in done.stopped}
     synced = [one for one in (*chosen, *tenants) if one.name not in stopped]
     done.published, unpublished = publish_all(config, synced)
-    done.stopped += unpublished
+    done.stopped.extend(unpublished)
     done.look_for_attention(config, chosen)
     if as_json:
         show.print_json(done.as_json())
@@ -113,15 +103,6 @@ def sync(
         sys.exit(ATTENTION)
 
 
-def _along(tenants: Sequence[TenantTable]) -> TenantsAlong | None:
-    """How tables of tenants read logs along with other tables; None where none follows one."""
-    if not any(table.by_log for table in tenants):
-        return None
-    from mirrorlake.operations.tenants.read_along import TenantsAlong
-
-    return TenantsAlong(tenants)
-
-
 @dataclass
 class _Done:
     """What a sync did of all tables.
@@ -132,16 +113,36 @@ class _Done:
     """
 
     with_tenants: bool
-    results: list[Any] = field(default_factory=list[Any])
-    tenants: list[TenantsSynced] = field(default_factory=list["TenantsSynced"])
+    of_kinds: dict[str, Outcomes[Any]] = field(default_factory=dict[str, Outcomes[Any]])
     published: Loaded = field(default_factory=dict[str, Sequence[Any]])
-    stopped: list[tuple[str, MirrorlakeError]] = field(
-        default_factory=list[tuple[str, MirrorlakeError]]
-    )
+    stopped: Failures = field(default_factory=Failures)
     attention: list[Attention] = field(default_factory=list["Attention"])
 
     @property
-    def failures(self) -> list[tuple[str, MirrorlakeError]]:
+    def results(self) -> list[SyncResult]:
+        """Of tables of one database."""
+        return self.of_kinds.get("tables", Outcomes[Any]()).results
+
+    @property
+    def tenants(self) -> list[TenantsSynced]:
+        """Of tables of tenants."""
+        return self.of_kinds.get("tenants", Outcomes[Any]()).results
+
+    def note(self, kind: str, outcome: Outcome[Any]) -> None:
+        """Take up what became of one table."""
+        self.of_kinds.setdefault(kind, Outcomes[Any]()).note(outcome)
+
+    def put_in_order(self, names: Sequence[str]) -> None:
+        """Results and failures in the tables' order, whichever ended first."""
+        order = {name: number for number, name in enumerate(names)}
+        for of_kind in self.of_kinds.values():
+            of_kind.results.sort(key=lambda one: order.get(one.table, -1))
+            # One that was unchanged, and was brought to where the others are, may have failed then.
+            of_kind.failures.sort(key=lambda one: order.get(one[0], -1))
+            self.stopped.extend(of_kind.failures)
+
+    @property
+    def failures(self) -> Failures:
         return [(t, e) for t, e in self.stopped if not isinstance(e, SourceHeld)]
 
     @property
@@ -181,9 +182,9 @@ class _Done:
         }
 
     def as_json(self) -> dict[str, Any]:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in self.failures]
         waiting = [{"table": t, "reason": reason} for t, reason in self.held]
-        found = {"tables": [asdict(r) for r in self.results], "errors": errors, "held": waiting}
+        found: dict[str, Any] = {"tables": [asdict(r) for r in self.results]}
+        found |= {"errors": show.errors_of(self.failures), "held": waiting}
         found |= {"attention": [asdict(one) for one in self.attention]}
         found |= {"tenants": [asdict(one) for one in self.tenants]} if self.with_tenants else {}
         return found | {n: [asdict(one) for one in done] for n, done in self.published.items()}
@@ -202,106 +203,47 @@ def _print_done(done: _Done) -> None:
 
 def _sync(
     config: Config,
-    chosen: Sequence[TableContract],
-    *,
-    quiet: bool = False,
-    accept_smaller: bool = False,
-    jobs: int | None = None,
-    along: TenantsAlong | None = None,
-) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
-    """Sync tables with progress bars, or a line for each where there is no terminal; their results,
-    and the failures by table, each in the tables' order. Tables that are unchanged come first: they
-    cost neither PyIceberg's import nor a Spark session."""
-    from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.loading.results import unchanged_result
-    from mirrorlake.operations.loading.unchanged import Look, look_at
-
-    look = Look()
-    if not accept_smaller:
-        look = look_at(config, Ledger(config.ledger.url, config.ledger.wait), chosen)
-    results: list[Any] = [unchanged_result(found, 0, 0, 0.0) for found in look.unchanged.values()]
-    chosen = [contract for contract in chosen if contract.name not in look.unchanged]
-    if not chosen:
-        return results, []
-
-    done, failures = _sync_moved(
-        config, chosen, look, quiet=quiet, accept_smaller=accept_smaller, jobs=jobs, along=along
-    )
-    results += done
-    order = [contract.name for contract in chosen]
-    # One that was unchanged, and was brought to where the others are, may have failed then.
-    failures.sort(key=lambda failure: order.index(failure[0]) if failure[0] in order else -1)
-    results.sort(key=lambda result: order.index(result.table) if result.table in order else -1)
-    return results, failures
-
-
-def _sync_moved(
-    config: Config,
-    chosen: Sequence[TableContract],
-    look: Look,
+    chosen: Sequence[Mirrored],
+    options: SyncOptions,
+    done: _Done,
     *,
     quiet: bool,
-    accept_smaller: bool,
-    jobs: int | None,
-    along: TenantsAlong | None,
-) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
-    """Sync the tables that are not known to be unchanged; results and failures as they came."""
-    from mirrorlake.runtime.pandas_imports import import_arrow_alone
-
-    import_arrow_alone()
+) -> None:
+    """Sync tables with progress bars, or a line for each where there is no terminal; what became of
+    them is noted."""
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
-    from mirrorlake.workspace import Workspace
 
-    results: list[Any] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    jobs = jobs or default_jobs(config, chosen)
-    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
-        done, running = bars.count("all tables", len(chosen)), set[str]()
+    with SyncRun(config, chosen, options) as run, Bars(show.errors, quiet=quiet) as bars:
+        count, running, number = bars.count("all tables", len(chosen)), set[str](), 0
 
         @contextmanager
-        def watch(contract: TableContract) -> Iterator[OnProgress]:
-            with bars.table(contract.name) as report:
-                running.add(contract.name)
+        def watch(table: Mirrored) -> Iterator[OnProgress]:
+            with bars.table(table.name) as report:
+                running.add(table.name)
                 yield report
-                running.discard(contract.name)
+                running.discard(table.name)
 
-        number = 0
         try:
-            for synced in sync_tables(
-                *(workspace, chosen),
-                jobs=jobs,
-                accept_smaller=accept_smaller,
-                look=look,
-                watch=watch,
-                along=along.of(workspace) if along is not None else None,
-            ):
+            for kind, outcome in run.outcomes(watch):
                 number += 1
-                if synced.result is not None:
-                    results.append(synced.result)
-                elif synced.error is not None:
-                    failures.append((synced.contract.name, synced.error))
-                running.discard(synced.contract.name)
-                done(number)
-                if len(chosen) > 1:
-                    line = f"{number:,} of {len(chosen):,}: {synced.contract.name}"
-                    bars.line(f"{line}: {_words_of(synced)}")
+                done.note(kind.name, outcome)
+                running.discard(outcome.name)
+                count(number)
+                if len(chosen) > 1 and (words := _words_of(outcome)):
+                    bars.line(f"{number:,} of {len(chosen):,}: {outcome.name}: {words}")
         except KeyboardInterrupt:
             before = f"{number:,} of {len(chosen):,} tables were done"
             words = f"In table {', '.join(sorted(running))}; {before}." if running else f"{before}."
             show.errors.print(escape(words), highlight=False, soft_wrap=True)
             raise
-    return results, failures
+    done.put_in_order([table.name for table in chosen])
 
 
-def _words_of(synced: Synced) -> str:
-    """What became of a table, in a few words."""
-    result = synced.result
-    if result is None:
-        return "held" if isinstance(synced.error, SourceHeld) else "failed"
-    if result.unchanged is not None:
-        return "unchanged"
-    return f"{plural(result.rows, 'row')}, {result.seconds} s"
+def _words_of(outcome: Outcome[Any]) -> str:
+    """What became of a table, in a few words; '' where nothing was to be done."""
+    if outcome.result is None:
+        return "held" if isinstance(outcome.error, SourceHeld) else "failed"
+    return outcome.result.words
 
 
 _EVIDENCE = {

@@ -20,7 +20,6 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TenantTable
-from mirrorlake.errors import MirrorlakeError
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-    from mirrorlake.operations.tenants.read_along import TenantsAlong
     from mirrorlake.operations.tenants.results import TenantsSynced
 
 MOST_SHOWN = 20
@@ -214,49 +212,6 @@ def _versions(ledger: Ledger, table: TenantTable) -> Sequence[Any]:
 
 
 # --- what other commands do with tenants ----------------------------------------------------------
-
-
-def sync_all(
-    config: Config,
-    chosen: Sequence[TenantTable],
-    *,
-    databases: Sequence[str],
-    accept_smaller: bool,
-    again: bool,
-    quiet: bool,
-    along: TenantsAlong | None = None,
-) -> tuple[list[TenantsSynced], list[tuple[str, MirrorlakeError]]]:
-    """Sync tables of tenants one after the other; results, and failures by table.
-
-    Args:
-        along: how they read along with other tables of their sources.
-    """
-    from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.tenants.read_along import TenantsAlong
-    from mirrorlake.operations.tenants.results import SyncTerms
-    from mirrorlake.operations.tenants.sync import sync_tenants
-    from mirrorlake.workspace import Workspace
-
-    results: list[TenantsSynced] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
-    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
-        if len([table for table in chosen if table.by_log]) > 1:
-            along = along or TenantsAlong(chosen)
-            along.read_rest(workspace)
-        for table in chosen:
-            with bars.table(table.name) as report:
-                terms = SyncTerms(
-                    databases=frozenset(databases),
-                    accept_smaller=accept_smaller,
-                    again=again,
-                    progress=report,
-                )
-                followed = along.followed.get(table.name) if along is not None else None
-                try:
-                    results.append(sync_tenants(workspace, table, terms, followed))
-                except MirrorlakeError as error:
-                    failures.append((table.name, error))
-    return results, failures
 
 
 def print_synced(results: Sequence[TenantsSynced]) -> None:

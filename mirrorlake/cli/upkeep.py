@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,12 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.config import Config, TableContract, TenantTable
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.ledger import Hold, Ledger
-    from mirrorlake.operations.publishers import FailedTables
+    from mirrorlake.operations.publishers import Failures
     from mirrorlake.operations.repairing.recover import Recovered
     from mirrorlake.workspace import Leasable, Workspace
 
@@ -164,25 +165,16 @@ def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: floa
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
-    done: list[Recovered] = []
+    done = Outcomes["Recovered"]()
     with Workspace.open(config) as workspace:
         chosen, failures = _to_recover(workspace, tables)
+        done.failures.extend(failures)
         for one in chosen:
-            try:
-                done.append(_recover(workspace, one, timedelta(hours=grace)))
-            except MirrorlakeError as error:
-                failures.append((one.name, error))
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [one.as_json() for one in done], "errors": errors})
-    else:
-        _print_recovered(done)
-        show.print_errors(failures)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+            done.attempt(one.name, partial(_recover, workspace, one, timedelta(hours=grace)))
+    show.end_with(done, _print_recovered, as_json=as_json)
 
 
-def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], FailedTables]:
+def _to_recover(workspace: Workspace, names: Sequence[str]) -> tuple[list[Leasable], Failures]:
     """What is to be recovered; and what has jobs somewhere that can't be continued."""
     from mirrorlake.operations.publishers import PUBLISHERS
 

@@ -72,8 +72,7 @@ def _exit_code(cut: Cut, found: CutAgain) -> int:
 
 
 def _as_json(found: CutAgain) -> dict[str, Any]:
-    errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in found.failures]
-    said = asdict(found) | {"verdict": found.verdict, "errors": errors}
+    said = asdict(found) | {"verdict": found.verdict, "errors": show.errors_of(found.failures)}
     said.pop("failures")
     return said
 

@@ -216,7 +216,7 @@ def _sync(workspace: Workspace, contracts: Sequence[TableContract]) -> dict[str,
     others = [one for one in contracts if one.name not in followed]
     jobs = default_jobs(workspace.config, others) if others else 1
     done = list(sync_tables(workspace, others, jobs=jobs)) if others else []
-    return {one.contract.name: str(one.error) for one in done if one.error is not None}
+    return {one.name: str(one.error) for one in done if one.error is not None}
 
 
 @dataclass

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.ledger import LayerProof
 from mirrorlake.proof.comparing.report import code_version
 from mirrorlake.proof.ranges.ranges import Tally
+from mirrorlake.runtime.outcomes import Outcome, Outcomes
 from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.workspace import Workspace
@@ -139,29 +141,25 @@ def look_again(
     """
     chosen = cut.tables_called(table)
     kept = EvidenceOfCuts(workspace.ledger).of(cut.name)
-    done, failures = list[TableAgain](), list[tuple[str, MirrorlakeError]]()
+    done = Outcomes[TableAgain]()
     for number, one in enumerate(chosen, 1):
         began, started = time.monotonic(), datetime.now(UTC)
         of_one = kept.get((one.table, one.layer))
-        try:
-            done.append(_look(workspace, cut, one, of_one))
-            found: TableAgain | MirrorlakeError = done[-1]
-            words = done[-1].verdict
-        except MirrorlakeError as error:
-            failures.append((one.table, error))
-            found, words = error, "failed"
+        found = done.attempt(one.table, partial(_look, workspace, cut, one, of_one))
+        words = found.result.verdict if found.result is not None else "failed"
         proof = _as_kept(cut, one, of_one, found, started, time.monotonic() - began)
         workspace.ledger.record_layer_proofs([proof])
         say(f"{number} of {len(chosen)}: {one.table} ({one.layer}): {words}")
-    counting = _Counting(workspace, cut, {(t.table, t.layer): t for t in done})
+    counting = _Counting(workspace, cut, {(t.table, t.layer): t for t in done.results})
     keys = cut.foreign_keys.keys if cut.foreign_keys is not None else ()
     counted = [counting.count(key) for key in keys if table in (None, key.table, key.parent)]
     shown = list[str]()
     try:
         shown = find_shown_otherwise(workspace.lake, cut)
     except MirrorlakeError as error:
-        failures.append(("what shows the newest cut", error))
-    return CutAgain(cut.name, tuple(done), tuple(counted), tuple(shown), tuple(failures))
+        done.failures.append(("what shows the newest cut", error))
+    again = (tuple(done.results), tuple(counted), tuple(shown), tuple(done.failures))
+    return CutAgain(cut.name, *again)
 
 
 # --- versions -------------------------------------------------------------------------------------
@@ -171,19 +169,22 @@ def _as_kept(
     cut: Cut,
     one: CutTable,
     kept: CutEvidence | None,
-    found: TableAgain | MirrorlakeError,
+    found: Outcome[TableAgain],
     started: datetime,
     seconds: float,
 ) -> LayerProof:
     """What was found of a version, as the ledger keeps it."""
-    failed = isinstance(found, MirrorlakeError)
-    words = f"could not be read: {found}" if failed else f"{found.verdict}: {found.words}"
-    rows = None if failed else found.rows
+    again = found.result
+    words = f"could not be read: {found.error}"
+    rows, verdict = None, "undecided"
+    if again is not None:
+        words, rows = f"{again.verdict}: {again.words}", again.rows
+        verdict = _KEPT_AS.get(again.verdict, "different")
     return LayerProof(
         check_id=uuid.uuid4().hex,
         table=one.table,
         layer=f"cut: {one.layer}",
-        verdict="undecided" if failed else _KEPT_AS.get(found.verdict, "different"),
+        verdict=verdict,
         words=f"{cut.name}: {words}",
         compared="nothing" if rows is None else "every row",
         rows=rows or 0,

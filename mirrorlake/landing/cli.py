@@ -22,6 +22,7 @@ from mirrorlake.errors import ConfigError, MirrorlakeError
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.operations.publishers import Loaded, print_published, publish_all
+from mirrorlake.runtime.outcomes import Failures
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ class _Printed:
     withdrawn: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     suspected: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     loaded: Loaded = field(default_factory=dict[str, Sequence[Any]])
-    failures: list[tuple[str, MirrorlakeError]] = field(
-        default_factory=list[tuple[str, MirrorlakeError]]
-    )
+    failures: Failures = field(default_factory=Failures)
     said: bool = False
 
     def line(self, text: str) -> None:
@@ -288,7 +287,7 @@ def _watching(printed: _Printed, table: str, total: int) -> Iterator[Callable[[i
 
 
 def _print_json(printed: _Printed) -> None:
-    errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in printed.failures]
+    errors = show.errors_of(printed.failures)
     show.print_json(
         {
             "snapshots": [asdict(one) for one in printed.arrived],

@@ -12,7 +12,7 @@ from mirrorlake.landing.notices import Notice, SnapshotNotices
 from mirrorlake.ledger import LayerProof, Ledger
 from mirrorlake.operations.status.copies import RecordedCopy
 from mirrorlake.operations.status.layer_status import newest_proof
-from mirrorlake.operations.status.status import RowsOf
+from mirrorlake.operations.status.status import KnownOfAll
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
 
@@ -27,14 +27,13 @@ _OPEN: Mapping[str, str] = {
 }
 
 
-def landed_status(
-    ledger: Ledger, contract: TableContract, moved: str, rows_of: RowsOf
-) -> TableStatus:
+def landed_status(known: KnownOfAll, contract: TableContract) -> TableStatus:
     """A table of mode ``snapshot``: its newest snapshot, and the newest verdict on its rows."""
+    ledger, moved = known.ledger, known.moved_words(contract.name)
     records = LandedSnapshots(ledger).snapshots(contract.name)
     newest = records[-1] if records else None
     times = [r.published_at for r in records if r.published_at is not None]
-    rows, damage = rows_of(contract) if times else (None, None)
+    rows, damage = known.rows_of(contract) if times else (None, None)
     published = [r for r in records if r.state == "published" and r.number is not None]
     proof = newest_proof(ledger, contract.name, "deduped") if published and not damage else None
     proved = None if moved else snapshots_proved(proof, published)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mirrorlake.capabilities import Seam
-from mirrorlake.errors import MirrorlakeError
+from mirrorlake.runtime.outcomes import Failures, Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.config import Config
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from mirrorlake.workspace import Leasable, Workspace
 
 
-FailedTables: TypeAlias = list[tuple[str, MirrorlakeError]]
-"""What failed, by name."""
 Loaded: TypeAlias = Mapping[str, Sequence[Any]]
 """By the name of a publisher, what became of each table."""
 
@@ -62,7 +60,7 @@ class RoundPublished:
         waiting: tables of which something is left for a later round.
     """
 
-    failures: FailedTables = field(default_factory=FailedTables)
+    failures: Failures = field(default_factory=Failures)
     waiting: Sequence[str] = ()
 
 
@@ -78,7 +76,7 @@ class Unsettled:
 
     names: frozenset[str]
     found: Sequence[Leasable]
-    failures: FailedTables
+    failures: Failures
 
 
 @dataclass(frozen=True)
@@ -123,11 +121,8 @@ class Publisher(ABC):
         """What stands before a table's namespace in that place; None where the file says none."""
 
     @abstractmethod
-    def publish(
-        self, config: Config, chosen: Sequence[Leasable]
-    ) -> tuple[Sequence[Any], FailedTables]:
-        """Publish those of some tables that are to be published; what became of each, a dataclass.
-        One that fails does not stop the others."""
+    def publish(self, config: Config, chosen: Sequence[Leasable]) -> Outcomes[Any]:
+        """Publish those of some tables that are to be published; each result is a dataclass."""
 
     def publish_round(self, workspace: Workspace, chosen: Sequence[Leasable]) -> RoundPublished:  # noqa: ARG002 - for who does
         """Publish what a round of a follower loaded of some tables; by default that is left to
@@ -220,16 +215,16 @@ class Publisher(ABC):
 PUBLISHERS: Final[Seam[Publisher]] = Seam("publishers")
 
 
-def publish_all(config: Config, chosen: Sequence[Leasable]) -> tuple[Loaded, FailedTables]:
+def publish_all(config: Config, chosen: Sequence[Leasable]) -> tuple[Loaded, Failures]:
     """Publish tables wherever they are to be besides the lake; what became of each by publisher,
     and the failures by table."""
     loaded: dict[str, Sequence[Any]] = {}
-    failures: FailedTables = []
-    for name, publisher in PUBLISHERS.added.items():
-        done, failed = publisher.publish(config, chosen) if chosen else ([], [])
-        failures += failed
-        if done:
-            loaded[name] = done
+    failures = Failures()
+    for name, publisher in PUBLISHERS.added.items() if chosen else ():
+        done = publisher.publish(config, chosen)
+        failures += done.failures
+        if done.results:
+            loaded[name] = done.results
     return loaded, failures
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mirrorlake.other_copies.compare import CopyTerms, compare_copy
 from mirrorlake.other_copies.theirs.find import find_tables
 from mirrorlake.other_copies.theirs.table import TheirTable
 from mirrorlake.other_copies.verdict import ComparedCopy
+from mirrorlake.runtime.outcomes import Outcomes
 from mirrorlake.sources.mysql.introspection.introspect import (
     read_databases,
     read_listing,
@@ -91,29 +93,28 @@ def _check(
         tables = {mine: read_table(connection, database, mine) for mine, _ in pairs} if (
             wanted is not None
         ) else {}  # fmt: skip
-    compared: list[ComparedCopy] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
+    compared = Outcomes[ComparedCopy]()
+
+    def compare(mine: str, theirs: TheirTable) -> ComparedCopy:
+        table = tables.get(mine)
+        if table is None:
+            with session(source) as connection:
+                table = read_table(connection, database, mine)
+        return compare_copy(source, table, theirs, asked.terms)
+
     for mine, theirs in pairs:
         whole = f"{database}.{mine}"
-        try:
-            table = tables.get(mine)
-            if table is None:
-                with session(source) as connection:
-                    table = read_table(connection, database, mine)
-            compared.append(compare_copy(source, table, theirs, asked.terms))
-            done(whole, compared[-1].verdict)
-        except MirrorlakeError as error:
-            if wanted is not None:
-                raise
-            failures.append((whole, error))
-            done(whole, "failed")
+        one = compared.attempt(whole, partial(compare, mine, theirs))
+        if one.error is not None and wanted is not None:
+            raise one.error
+        done(whole, one.result.verdict if one.result is not None else "failed")
     if wanted is not None:
-        return ComparedCopies(tuple(compared))
+        return ComparedCopies(tuple(compared.results))
     paired = {mine for mine, _ in pairs}
     places = {theirs.place for _, theirs in pairs}
     return ComparedCopies(
-        tuple(compared),
-        tuple(failures),
+        tuple(compared.results),
+        tuple(compared.failures),
         tuple(one for one in listed if one not in paired),
         tuple(one.name for one in found if one.place not in places),
     )

@@ -6,7 +6,6 @@ What belongs here: options and what is printed. What doesn't: what a record says
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -62,15 +61,8 @@ def records(
         if dry_run:
             _show_due(workspace, chosen, as_json=as_json)
             return
-        done, failures = publish_tables(workspace, chosen, report, restart=restart, wait=False)
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"records": [asdict(one) for one in done], "errors": errors})
-    else:
-        print_published(done)
-        show.print_errors(failures)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+        done = publish_tables(workspace, chosen, report, restart=restart, wait=False)
+    show.end_with(done, print_published, as_json=as_json, key="records")
 
 
 def _chosen(config: Config, names: Sequence[str]) -> list[TableContract]:

@@ -18,7 +18,6 @@ from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Lease, Load
-from mirrorlake.operations.publishers import FailedTables
 from mirrorlake.records.config import DestinationConfig, RecordsConfig
 from mirrorlake.records.destination import BatchPublished, LoadBatch, RecordDestination
 from mirrorlake.records.files import RecordFiles
@@ -27,6 +26,7 @@ from mirrorlake.records.load_records import LoadRecords
 from mirrorlake.records.pubsub import Topic
 from mirrorlake.records.queue import RecordQueue
 from mirrorlake.records.spool import SpoolQueue
+from mirrorlake.runtime.outcomes import Outcomes
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.layout import escape
 from mirrorlake.sources.files.stores import store_of
@@ -107,16 +107,15 @@ def publish_tables(
     *,
     restart: bool = False,
     wait: bool = True,
-) -> tuple[list[RecordsPublished], FailedTables]:
-    """`publish_table` of several, one after the other; what failed, by table."""
-    done: list[RecordsPublished] = []
-    failures: FailedTables = []
+) -> Outcomes[RecordsPublished]:
+    """`publish_table` of several, one after the other."""
+    done = Outcomes[RecordsPublished]()
     for contract in contracts:
         parts = (workspace, contract, on_records)
         published, failed = publish_table(*parts, restart=restart, wait=wait)
-        done += published
-        failures += [(contract.name, error) for error in failed]
-    return done, failures
+        done.results.extend(published)
+        done.failures.extend((contract.name, error) for error in failed)
+    return done
 
 
 def publish_table(

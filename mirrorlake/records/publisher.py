@@ -11,7 +11,6 @@ from typing_extensions import override
 from mirrorlake.config import Config, TableContract
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.publishers import (
-    FailedTables,
     PublicationStatus,
     Publisher,
     RoundPublished,
@@ -19,6 +18,7 @@ from mirrorlake.operations.publishers import (
 )
 from mirrorlake.records.config import RecordsConfig
 from mirrorlake.records.ledger import RecordPlaces, RecordProgress
+from mirrorlake.runtime.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.records.publish import RecordsPublished
@@ -33,12 +33,10 @@ class _Records(Publisher):
         return None
 
     @override
-    def publish(
-        self, config: Config, chosen: Sequence[Leasable]
-    ) -> tuple[Sequence[RecordsPublished], FailedTables]:
+    def publish(self, config: Config, chosen: Sequence[Leasable]) -> Outcomes[RecordsPublished]:
         tables = _with_records(config, chosen)
         if not tables:
-            return (), []  # a sync of none imports nothing of what publishes
+            return Outcomes()  # a sync of none imports nothing of what publishes
         from mirrorlake.records.publish import publish_tables
         from mirrorlake.workspace import Workspace
 
@@ -52,9 +50,9 @@ class _Records(Publisher):
             return RoundPublished()
         from mirrorlake.records.publish import publish_tables
 
-        done, failures = publish_tables(workspace, tables)
-        waiting = [one.table for one in done if one.state in ("waiting", "busy")]
-        return RoundPublished(failures, waiting)
+        done = publish_tables(workspace, tables)
+        waiting = [one.table for one in done.results if one.state in ("waiting", "busy")]
+        return RoundPublished(done.failures, waiting)
 
     @override
     def print_published(self, done: Sequence[RecordsPublished]) -> None:

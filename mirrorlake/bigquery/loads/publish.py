@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.api.names import bigquery_table
@@ -24,6 +25,7 @@ from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.other_writers.moved_layers import refuse_moved
 from mirrorlake.runtime.google import again_while
 from mirrorlake.runtime.google_quotas import passes
+from mirrorlake.runtime.outcomes import Outcomes
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -58,28 +60,25 @@ class PublishOutcome:
 
 def publish_all(
     config: Config, contracts: Sequence[PublishedContract], wait: timedelta | None = None
-) -> tuple[list[PublishOutcome], list[tuple[str, MirrorlakeError]]]:
-    """Publish tables one after the other; their results, and the failures by table. One that fails
-    does not stop the others.
+) -> Outcomes[PublishOutcome]:
+    """Publish tables one after the other. One that fails does not stop the others.
 
     Args:
         wait: how long each table's jobs are waited for; as the contract file says by default.
     """
-    done: list[PublishOutcome] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
+    done = Outcomes[PublishOutcome]()
     if not contracts:
-        return done, failures
+        return done
     with Workspace.open(config) as workspace:
         try:
             bigquery = open_for(workspace, contracts)
         except MirrorlakeError as error:
-            return done, [(contract.name, error) for contract in contracts]
+            done.failures.extend((contract.name, error) for contract in contracts)
+            return done
         for contract in contracts:
-            try:
-                done.append(publish_table(workspace, contract, bigquery, wait))
-            except MirrorlakeError as error:
-                failures.append((contract.name, error))
-    return done, failures
+            parts = (workspace, contract, bigquery, wait)
+            done.attempt(contract.name, partial(publish_table, *parts))
+    return done
 
 
 def publish_table(

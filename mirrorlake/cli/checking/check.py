@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ from mirrorlake.cli.reports import (
     print_tally,
 )
 from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.outcomes import Outcomes
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -237,31 +239,28 @@ def _check_everything(config: Config, terms: CheckTerms) -> int:
     from mirrorlake.workspace import Workspace
 
     chosen = every_table(config)
-    done: list[Checked] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
+    done = Outcomes[Checked]()
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=terms.as_json) as bars:
         moved = bars.count("all tables", len(chosen))
         for number, contract in enumerate(chosen, 1):
-            try:
-                done.append(check_chosen(workspace, contract, terms))
-                words = done[-1].verdict
-            except MirrorlakeError as error:
-                failures.append((contract.name, error))
-                words = "failed"
+            check_one = partial(check_chosen, workspace, contract, terms)
+            found = done.attempt(contract.name, check_one).result
+            words = found.verdict if found is not None else "failed"
             moved(number)
             bars.line(f"{number:,} of {len(chosen):,}: {contract.name}: {words}")
+    verdicts = [one.verdict for one in done.results]
     if terms.as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [one.words for one in done], "errors": errors})
+        errors = show.errors_of(done.failures)
+        show.print_json({"tables": [one.words for one in done.results], "errors": errors})
     else:
-        print_checked(done)
-        print_tally("checked", [one.verdict for one in done], failures)
-        if wrong := [one.table for one in done if one.verdict == "different"]:
+        print_checked(done.results)
+        print_tally("checked", verdicts, done.failures)
+        if wrong := [one.table for one in done.results if one.verdict == "different"]:
             words = (
                 f"Next: `mirrorlake repair {shlex.join(wrong)}` reads the rows that differ again"
             )
             show.console.print(words, highlight=False, soft_wrap=True, markup=False)
-    return code_of_all([one.verdict for one in done], failures)
+    return code_of_all(verdicts, done.failures)
 
 
 def _refuse_parts_of_all(terms: CheckTerms) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,8 @@ from rich.markup import escape
 from mirrorlake.cli import show
 from mirrorlake.cli.contract import open_contract, refuse_tenants
 from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.errors import ConfigError
+from mirrorlake.runtime.outcomes import Outcomes
 
 if TYPE_CHECKING:
     from mirrorlake.operations.repairing.refold import Refolded
@@ -49,16 +49,17 @@ def refold(tables: Sequence[str], config_path: Path, as_json: bool, damaged: boo
     )
     names = config.named(tables)
     chosen = [_contract(config, name) for name in names] or config.chosen(())
-    done: list[Refolded] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
+    done = Outcomes["Refolded"]()
     with Workspace.open(config) as workspace:
+
+        def refold_one(contract: TableContract) -> Refolded | None:
+            if damaged and not is_damaged(workspace.lake, contract):
+                return None
+            return refold_table(workspace, contract)
+
         for contract in chosen:
-            try:
-                if not damaged or is_damaged(workspace.lake, contract):
-                    done.append(refold_table(workspace, contract))
-            except MirrorlakeError as error:
-                failures.append((contract.name, error))
-    _end(done, failures, "Nothing to do: every file of every table can be read.", as_json=as_json)
+            done.attempt(contract.name, partial(refold_one, contract))
+    _end(done, "Nothing to do: every file of every table can be read.", as_json=as_json)
 
 
 @click.command(short_help="Hash clean tables again after the hash key changed.")
@@ -81,19 +82,12 @@ def rekey(tables: Sequence[str], config_path: Path, as_json: bool) -> None:
         "Sync {table} once with `clean: view` and without `pii: hash`, which drops the hashed "
         "table, then with `clean: table` and the new key",
     )
-    done: list[Refolded] = []
-    failures: list[tuple[str, MirrorlakeError]] = []
+    done = Outcomes["Refolded"]()
     with Workspace.open(config) as workspace:
         for contract in config.chosen(tables):
-            if "hash" not in contract.rules.values():
-                continue
-            try:
-                made = rekey_table(workspace, contract)
-                done += [made] if made is not None else []
-            except MirrorlakeError as error:
-                failures.append((contract.name, error))
-    nothing = "Nothing to do: every clean table was made under this hash key."
-    _end(done, failures, nothing, as_json=as_json)
+            if "hash" in contract.rules.values():
+                done.attempt(contract.name, partial(rekey_table, workspace, contract))
+    _end(done, "Nothing to do: every clean table was made under this hash key.", as_json=as_json)
 
 
 def _contract(config: Config, name: str) -> TableContract:
@@ -102,26 +96,13 @@ def _contract(config: Config, name: str) -> TableContract:
     return config.table(name)
 
 
-def _end(
-    done: Sequence[Refolded],
-    failures: Sequence[tuple[str, MirrorlakeError]],
-    nothing: str,
-    *,
-    as_json: bool,
-) -> None:
+def _end(done: Outcomes[Refolded], nothing: str, *, as_json: bool) -> None:
     """Print what was made again, and exit with the first failure's code, if there is one."""
-    if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
-        show.print_json({"tables": [asdict(one) for one in done], "errors": errors})
-    else:
-        _print(done, failures, nothing)
-    if failures:
-        sys.exit(failures[0][1].exit_code)
+    nothing = "" if done.failures else nothing
+    show.end_with(done, partial(_print, nothing=nothing), as_json=as_json)
 
 
-def _print(
-    done: Sequence[Refolded], failures: Sequence[tuple[str, MirrorlakeError]], nothing: str
-) -> None:
+def _print(done: Sequence[Refolded], nothing: str) -> None:
     table = show.table("table", "layer", "rows", "loads", "seconds", "could not be read before…")
     for one in done:
         for layer in one.layers:
@@ -130,6 +111,5 @@ def _print(
             table.add_row(escape(one.table), *cells, escape(layer.damage or "-"))
     if done:
         show.console.print(table)
-    elif not failures:
+    elif nothing:
         show.console.print(nothing)
-    show.print_errors(failures)

@@ -26,6 +26,7 @@ from mirrorlake.cli.reports import (
 )
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.outcomes import Failures
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -198,9 +199,7 @@ class _Everything:
 
     verdicts: dict[str, str] = field(default_factory=dict[str, str])
     repaired: list[Repaired] = field(default_factory=list["Repaired"])
-    failures: list[tuple[str, MirrorlakeError]] = field(
-        default_factory=list[tuple[str, MirrorlakeError]]
-    )
+    failures: Failures = field(default_factory=Failures)
 
 
 def _repair_everything(config: Config, options: dict[str, Any], *, as_json: bool) -> int:
@@ -222,9 +221,9 @@ def _repair_everything(config: Config, options: dict[str, Any], *, as_json: bool
             _repair_all(workspace, looks, options, seen, as_json=as_json)
     verdicts = [*seen.verdicts.values()]
     if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in seen.failures]
-        tables = [_words(done) for done in seen.repaired]
-        show.print_json({"tables": tables, "errors": errors, "left_out": left_out})
+        found = {"tables": [_words(done) for done in seen.repaired]}
+        errors = show.errors_of(seen.failures)
+        show.print_json({**found, "errors": errors, "left_out": left_out})
     else:
         print_tally("checked", verdicts, seen.failures)
         for name, why in left_out.items():

@@ -24,6 +24,7 @@ from mirrorlake.cli.reports import DIFFERENT, UNDECIDED
 from mirrorlake.config import Config
 from mirrorlake.config.fields import nearest
 from mirrorlake.errors import ConfigError, MirrorlakeError
+from mirrorlake.runtime.outcomes import Failures
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ def check(names: Sequence[str], config_path: Path, as_json: bool) -> None:
         except MirrorlakeError as error:
             failures.append((one.name, error))
     if as_json:
-        errors = [{"table": t, "error": str(e), "code": e.exit_code} for t, e in failures]
         tables = [{"table": name, **asdict(one)} for name, one in found.items()]
-        shown.print_json({"tables": tables, "errors": errors})
+        shown.print_json({"tables": tables, "errors": shown.errors_of(failures)})
     else:
         _print_checked(found)
         shown.print_errors(failures)
@@ -82,7 +82,7 @@ def chosen_externals(
     names: Sequence[str],
     declared: Sequence[ExternalDeclaration],
     unread: Unread,
-) -> tuple[Sequence[ExternalDeclaration], list[tuple[str, MirrorlakeError]]]:
+) -> tuple[Sequence[ExternalDeclaration], Failures]:
     """The declarations of these names, all without a name; and names whose files can't be read,
     each with its error: they hold up no other.
 
@@ -93,7 +93,7 @@ def chosen_externals(
     for name in names:
         if name not in known and name not in unread.why:
             raise ConfigError(f"no file declares a table {name}{nearest(name, known)}")
-    failures: list[tuple[str, MirrorlakeError]] = [
+    failures: Failures = [
         (name, error) for name, error in unread.why.items() if not names or name in names
     ]
     if not known and not failures:

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Self, TypeVar
 
 from mirrorlake.config import TableContract
-from mirrorlake.operations.loading.results import Synced
+from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import load_tables
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.workspace import Leasable, Workspace
 
 AT_ONCE: Final = 2
@@ -86,7 +87,7 @@ class ReadBeside(Generic[_Table, _Done]):
         return {name: self._running.pop(name).result() for name in ended}
 
 
-def copy_table(workspace: Workspace, contract: TableContract) -> Synced:
+def copy_table(workspace: Workspace, contract: TableContract) -> Outcome[SyncResult]:
     """Copy a table, which the follower folds later."""
     [synced] = load_tables(workspace, [contract], jobs=1, look=Look())
     return synced

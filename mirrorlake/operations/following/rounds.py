@@ -38,11 +38,12 @@ from mirrorlake.operations.loading.follow_log import (
     resolve_following,
 )
 from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
-from mirrorlake.operations.loading.results import Synced, SyncResult, add_results
+from mirrorlake.operations.loading.results import SyncResult, add_results
 from mirrorlake.operations.loading.sync_tables import default_jobs, load_tables, sync_tables
 from mirrorlake.operations.loading.sync_together import StageBeside, has_copy
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.publishers import publish_round
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.sources.mysql.following.log_state import LogEnd, read_end, refuse_unfollowable
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position
@@ -196,11 +197,11 @@ class Rounds:
             read = joined
             done += self._fold()
         failpoint("follow.folded")
-        failed = {one.contract.name: one.error for one in done if one.error is not None}
+        failed = {one.name: one.error for one in done if one.error is not None}
         failed = self._publish(done) | self._failed | failed | self._tenants.done.failed
         self._failed.clear()
         of_log = [one for one in done if one.result is not None and one.result.window == "log"]
-        shown = [*(one.contract for one in of_log), *self._tenants.on_show]
+        shown = [*(self._contracts[one.name] for one in of_log), *self._tenants.on_show]
         self._upkeep.after(self._workspace, shown)
         return self._report(began, loaded, read, done, failed)
 
@@ -263,13 +264,13 @@ class Rounds:
         names = [name for name in copied if name in self._contracts and name in self._loaded]
         return self._follow_loaded(names)
 
-    def _note_loaded(self, done: Iterable[Synced]) -> None:
+    def _note_loaded(self, done: Iterable[Outcome[SyncResult]]) -> None:
         for one in done:
             if one.error is not None:
-                self._note_failure(one.contract.name, one.error)
+                self._note_failure(one.name, one.error)
             elif one.result is not None:
-                self._loaded[one.contract.name] = one.result
-                self._unshown.setdefault(one.contract.name, ())
+                self._loaded[one.name] = one.result
+                self._unshown.setdefault(one.name, ())
 
     def _follow_loaded(self, names: Sequence[str]) -> Round:
         if names:
@@ -284,7 +285,7 @@ class Rounds:
         self._failed[name] = error
         self._retries[name] = self._retries.get(name, Retry()).next()
 
-    def _fold(self) -> list[Synced]:
+    def _fold(self) -> list[Outcome[SyncResult]]:
         """Fold what was loaded, and show it: all of it at one place of the log."""
         stream = self._stream
         if stream is None or (stream.is_apart and self._waited < MEETS):
@@ -295,7 +296,7 @@ class Rounds:
         self._tenants.heed(stream.round.left)
         return done
 
-    def _fold_tables(self, beside: StageBeside | None) -> list[Synced]:
+    def _fold_tables(self, beside: StageBeside | None) -> list[Outcome[SyncResult]]:
         stream = self._stream
         if stream is None or stream.as_of is None or stream.place is None:
             return []
@@ -317,11 +318,11 @@ class Rounds:
             for name in names
         }
         jobs = default_jobs(self._workspace.config, chosen)
-        done: list[Synced] = []
+        done: list[Outcome[SyncResult]] = []
         for one in sync_tables(
             self._workspace, chosen, jobs=jobs, look=Look(), followed=known, beside=beside
         ):
-            name = one.contract.name
+            name = one.name
             self._unshown.pop(name, None)
             self._changes.pop(name, None)
             before = self._loaded.pop(name, None)
@@ -331,11 +332,11 @@ class Rounds:
         self._heed(done)
         return done
 
-    def _heed(self, done: Sequence[Synced]) -> None:
+    def _heed(self, done: Sequence[Outcome[SyncResult]]) -> None:
         """What became of tables that were synced: which to follow now, which to try again when."""
         again: list[str] = []
         for one in done:
-            name = one.contract.name
+            name = one.name
             if one.error is not None:
                 self._note_failure(name, one.error)
                 continue
@@ -347,10 +348,10 @@ class Rounds:
         for name in set(again).difference(self._followed()):
             self._retries[name] = self._retries.get(name, Retry()).next()
 
-    def _publish(self, done: Sequence[Synced]) -> dict[str, MirrorlakeError]:
+    def _publish(self, done: Sequence[Outcome[SyncResult]]) -> dict[str, MirrorlakeError]:
         """Publish what was loaded, where that is done by round, and what is left of earlier ones;
         what failed, by table. It is tried again, whether or not its table changes."""
-        synced = {one.contract.name for one in done}
+        synced = {one.name for one in done}
         names = {n for n in self._contracts if n in synced and n not in self._unpublished}
         names |= {n for n, retry in self._unpublished.items() if retry.is_due}
         if not names:
@@ -370,7 +371,7 @@ class Rounds:
         began: float,
         loaded: float,
         read: Round,
-        done: Sequence[Synced],
+        done: Sequence[Outcome[SyncResult]],
         failed: Mapping[str, MirrorlakeError],
     ) -> FollowedRound:
         end, stream = read_end(self._connection, self._source), self._stream

@@ -29,12 +29,13 @@ from mirrorlake.operations.following.live_tenants import LiveTenants
 from mirrorlake.operations.following.read_beside import ReadBeside
 from mirrorlake.operations.following.retries import BACKOFF, Retry
 from mirrorlake.operations.following.turns import Turns
-from mirrorlake.operations.loading.results import Synced
+from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.staged_sync import StagedBeside, show_staged
 from mirrorlake.operations.tenants.looks import mass_drops
 from mirrorlake.operations.tenants.results import SyncTerms, TenantsSynced
 from mirrorlake.operations.tenants.show import StagedTenants, TenantsOnShow, record_on_show
 from mirrorlake.operations.tenants.sync import sync_tenants
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 
@@ -58,7 +59,7 @@ class ReadingBeside:
     """What one follower has begun to read beside its rounds: copies of tables, and syncs of tables
     of tenants."""
 
-    copies: ReadBeside[TableContract, Synced]
+    copies: ReadBeside[TableContract, Outcome[SyncResult]]
     syncs: TenantSyncs
 
 

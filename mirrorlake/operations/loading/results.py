@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mirrorlake.config import TableContract
-from mirrorlake.errors import CommitConflict, MirrorlakeError
+from mirrorlake.errors import CommitConflict
 from mirrorlake.ledger import Load
 from mirrorlake.operations.loading.unchanged import Unchanged
+from mirrorlake.runtime.plural import plural
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,10 @@ class SyncResult:
     held_back: str = ""
     shown: str = ""
 
-
-@dataclass(frozen=True)
-class Synced:
-    """What became of one table: a result, or an error."""
-
-    contract: TableContract
-    result: SyncResult | None = None
-    error: MirrorlakeError | None = None
+    @property
+    def words(self) -> str:
+        """What was done, in a few words; '' where the table was unchanged."""
+        return "" if self.unchanged else f"{plural(self.rows, 'row')}, {self.seconds} s"
 
 
 def result_of(

@@ -23,9 +23,10 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.operations.loading.fold import TableFold
 from mirrorlake.operations.loading.follow_log import Followed
-from mirrorlake.operations.loading.results import Synced, SyncResult
+from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import LoadedTable, loaded_table, refusal_recorded
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.table.holds import refuse_held
 from mirrorlake.workspace import Workspace
@@ -146,7 +147,7 @@ class StagedBeside(Protocol):
 
 def show_staged(
     workspace: Workspace, staged: Sequence[StagedSync], beside: Sequence[StagedBeside] = ()
-) -> Iterator[Synced]:
+) -> Iterator[Outcome[SyncResult]]:
     """Have readers see several tables at one moment, as far as the catalog can; what became of
     each. One that fails is left as it was, and the others are shown.
 
@@ -175,14 +176,14 @@ def show_staged(
             one = waiting.pop(name)
             if (error := failed.get(name)) is not None:
                 one.abandon()
-                yield Synced(one.contract, error=error)
+                yield Outcome(name, error=error)
                 continue
             try:
                 result = one.finish()
             except MirrorlakeError as error:
-                yield Synced(one.contract, error=error)
+                yield Outcome(name, error=error)
                 continue
-            yield Synced(one.contract, replace(result, shown=how if name in groups else ""))
+            yield Outcome(name, replace(result, shown=how if name in groups else ""))
     finally:
         for one in waiting.values():
             one.abandon()

@@ -15,19 +15,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import MirrorlakeError
 from mirrorlake.merge.small_fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Along, Followed, follow_tables
-from mirrorlake.operations.loading.results import Synced, SyncResult
+from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.loading.sync_together import Act, GroupSync, StageBeside, group_by_log
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
 
+_Ended: TypeAlias = "queue.SimpleQueue[Outcome[SyncResult] | BaseException]"
 _LARGE = 100_000
 """Smaller tables are folded in no time, whatever is written of them."""
 _WORTH_A_WORKER = 16
@@ -57,7 +59,7 @@ def sync_tables(
     followed: Mapping[str, Followed] | None = None,
     along: Along | None = None,
     beside: StageBeside | None = None,
-) -> Iterator[Synced]:
+) -> Iterator[Outcome[SyncResult]]:
     """Sync tables, ``jobs`` of them at once; what became of each, as they end.
 
     Several tables that follow the log of one source are shown at one moment. A table that fails
@@ -90,7 +92,7 @@ def sync_tables(
 
 def load_tables(
     workspace: Workspace, contracts: Sequence[TableContract], *, jobs: int, look: Look
-) -> Iterator[Synced]:
+) -> Iterator[Outcome[SyncResult]]:
     """The same without their folds: only raw moves."""
 
     def load(contract: TableContract, report: OnProgress) -> SyncResult:
@@ -148,7 +150,7 @@ class _Work:
 
     def run(
         self, jobs: int, contracts: Sequence[TableContract], act: Act | None = None
-    ) -> Iterator[Synced]:
+    ) -> Iterator[Outcome[SyncResult]]:
         """Do something with tables, so many at once; by default sync them."""
         act = act or self._sync
         if jobs > 1 and contracts:
@@ -167,22 +169,23 @@ class _Work:
             followed=self.followed.get(contract.name),
         )
 
-    def _try(self, contract: TableContract, act: Act) -> Synced:
+    def _try(self, contract: TableContract, act: Act) -> Outcome[SyncResult]:
         """One table, in this thread."""
-        try:
+
+        def watched() -> SyncResult | None:
             with self.watch(contract) as report:
-                return Synced(contract, act(contract, self._heeding(report)))
-        except MirrorlakeError as error:
-            return Synced(contract, error=error)
+                return act(contract, self._heeding(report))
+
+        return Outcome.of(contract.name, watched)
 
     def _side_by_side(
         self, contracts: Sequence[TableContract], jobs: int, act: Act
-    ) -> Iterator[Synced]:
+    ) -> Iterator[Outcome[SyncResult]]:
         self.stopped.clear()
         small = [c for c in contracts if self._is_for_a_worker(c, jobs)]
         workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
         waiting = _Waiting(small if workers else [], contracts)
-        ended: queue.SimpleQueue[Synced | BaseException] = queue.SimpleQueue()
+        ended: _Ended = queue.SimpleQueue()
         threads = [
             threading.Thread(
                 target=self._run,
@@ -224,7 +227,7 @@ class _Work:
     def _run(
         self,
         waiting: _Waiting,
-        ended: queue.SimpleQueue[Synced | BaseException],
+        ended: _Ended,
         act: Act,
         with_worker: bool,
     ) -> None:
@@ -239,9 +242,7 @@ class _Work:
         except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
             ended.put(error)
 
-    def _run_worker(
-        self, waiting: _Waiting, ended: queue.SimpleQueue[Synced | BaseException]
-    ) -> None:
+    def _run_worker(self, waiting: _Waiting, ended: _Ended) -> None:
         """Small tables, until none waits or their worker dies."""
         level = logging.getLogger().getEffectiveLevel()
         run_id, look = self.workspace.run_id, self.look or Look()
@@ -249,13 +250,13 @@ class _Work:
         with closing(WorkerProcess(orders)) as worker:
             usable = worker.wait_until_ready(self.stopped.is_set)
             while usable and not self.stopped.is_set() and (contract := waiting.next_small()):
-                try:
-                    with self.watch(contract) as report:
-                        result = worker.sync(contract, report, self.stopped.is_set)
-                    ended.put(Synced(contract, result))
-                except MirrorlakeError as error:
-                    ended.put(Synced(contract, error=error))
-                    usable = worker.alive
+                found = Outcome.of(contract.name, partial(self._sync_in, worker, contract))
+                ended.put(found)
+                usable = found.error is None or worker.alive
+
+    def _sync_in(self, worker: WorkerProcess, contract: TableContract) -> SyncResult:
+        with self.watch(contract) as report:
+            return worker.sync(contract, report, self.stopped.is_set)
 
     def _heeding(self, report: OnProgress) -> OnProgress:
         """A report by which a load that nobody waits for any more ends."""

@@ -24,10 +24,11 @@ from mirrorlake.errors import SourceError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
-from mirrorlake.operations.loading.results import Synced, SyncResult, add_results
+from mirrorlake.operations.loading.results import SyncResult, add_results
 from mirrorlake.operations.loading.staged_sync import StagedBeside, StagedSync, show_staged
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.log_place import place_of
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
@@ -43,7 +44,9 @@ StageBeside = Callable[[], Sequence[StagedBeside]]
 class SideBySide(Protocol):
     """Does something with tables, several at once; what became of each, as they end."""
 
-    def __call__(self, contracts: Sequence[TableContract], act: Act, /) -> Iterator[Synced]: ...
+    def __call__(
+        self, contracts: Sequence[TableContract], act: Act, /
+    ) -> Iterator[Outcome[SyncResult]]: ...
 
 
 @dataclass(frozen=True)
@@ -117,9 +120,11 @@ class GroupSync:
     followed: dict[str, Followed]
     side_by_side: SideBySide
     beside: StageBeside | None = None
-    results: dict[str, Synced] = field(default_factory=dict[str, Synced])
+    results: dict[str, Outcome[SyncResult]] = field(
+        default_factory=dict[str, "Outcome[SyncResult]"]
+    )
 
-    def sync(self, group: LogGroup) -> Iterator[Synced]:
+    def sync(self, group: LogGroup) -> Iterator[Outcome[SyncResult]]:
         """What became of each table of the group. One that was loaded, or moved, by what was done
         for others, and that failed then, is among them too."""
         asked = {contract.name for contract in group.all}
@@ -140,7 +145,7 @@ class GroupSync:
 
     def _load(self, contracts: Sequence[TableContract]) -> None:
         for synced in self.side_by_side(contracts, self._load_one):
-            self.results[synced.contract.name] = synced
+            self.results[synced.name] = synced
 
     def _load_one(self, contract: TableContract, report: OnProgress) -> SyncResult:
         smaller = self.accept_smaller
@@ -166,7 +171,7 @@ class GroupSync:
             self.followed[name] = found
         for contract in contracts:
             if contract.name not in again:
-                self._note(Synced(contract, error=_not_there(contract)))
+                self._note(Outcome(contract.name, error=_not_there(contract)))
         return [
             *(c for c in contracts if c.name in again),
             *(c for c in quiet if c.name in again and self._has_new(c)),
@@ -186,8 +191,8 @@ class GroupSync:
                 self._show_staged(staged, holding, beside() if beside is not None else ())
                 return
             for one in staged:
-                self._note(Synced(one.contract, one.set_aside()))
-                self._forget_loads(one.contract)
+                self._note(Outcome(one.contract.name, one.set_aside()))
+                self._forget_loads(one.contract.name)
             holding.pop_all()
             logger.info("%s is further in its log: all are read on", further[0].contract.name)
             self.beside = None  # it stays where the log was read to before
@@ -227,18 +232,17 @@ class GroupSync:
         holding.pop_all()  # `show_staged` gives every lease back
         for synced in show_staged(self.workspace, staged, beside):
             self._note(synced)
-            self._forget_loads(synced.contract)
+            self._forget_loads(synced.name)
 
-    def _forget_loads(self, contract: TableContract) -> None:
+    def _forget_loads(self, name: str) -> None:
         """What is in a table's result is not counted again."""
-        found = self.followed[contract.name]
-        self.followed[contract.name] = replace(found, loads=(), changes=())
+        self.followed[name] = replace(self.followed[name], loads=(), changes=())
 
-    def _note(self, synced: Synced) -> None:
-        before = self.results.get(synced.contract.name)
+    def _note(self, synced: Outcome[SyncResult]) -> None:
+        before = self.results.get(synced.name)
         if synced.result is not None and before is not None and before.result is not None:
             synced = replace(synced, result=add_results(before.result, synced.result))
-        self.results[synced.contract.name] = synced
+        self.results[synced.name] = synced
 
 
 def _not_there(contract: TableContract) -> SourceError:

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from mirrorlake.capabilities import Seam
-from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
+from mirrorlake.config import Config, Mirrored, TableContract
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
 from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.ledger.records import Unproved
+from mirrorlake.operations.mirrored.kind import kind_of
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
 from mirrorlake.operations.publishers import PublicationStatus, published_statuses
 from mirrorlake.operations.status.attention import undecided_columns
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
-from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.proof.coverage.coverage import ProofStatus, proof_since_mark
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
@@ -36,9 +36,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """What the ledger says of all tables at once."""
+class KnownOfAll:
+    """What the ledger says of all tables at once, by table but for what says otherwise.
 
+    Attributes:
+        last, good: the newest attempt, and the newest load that succeeded.
+        holds: by source.
+        moved: what other hands did to lake tables.
+        rows_of: see `RowCounts.rows_of`.
+    """
+
+    ledger: Ledger
     last: Mapping[str, Load]
     good: Mapping[str, Load]
     behind: frozenset[str]
@@ -59,14 +67,15 @@ class _Known:
     hidden: Mapping[str, str]
     published: Callable[[str], Mapping[str, PublicationStatus | None]]
     moved: Mapping[str, Sequence[MovedTable]]
+    rows_of: Callable[[TableContract], tuple[int | None, str | None]]
+
+    def moved_words(self, name: str) -> str:
+        """What other hands did to a table's lake tables, in words; '' where they did nothing."""
+        return "; ".join(one.said for one in self.moved.get(name, ()))
 
 
-RowsOf: TypeAlias = Callable[[TableContract], tuple[int | None, str | None]]
-"""The rows that deduped has, None where there is no table; and why they can't be read, where they
-can't."""
-OF_MODES: Seam[Callable[[Ledger, TableContract, str, RowsOf], TableStatus]] = Seam("status")
-"""By the name of a mode that a capability adds: a table's status, from what the ledger says and
-what is said of it if it moved, '' if it did not."""
+OF_MODES: Seam[Callable[[KnownOfAll, TableContract], TableStatus]] = Seam("status")
+"""By the name of a mode that a capability adds: a table's status."""
 
 
 def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> list[TableStatus]:
@@ -78,7 +87,9 @@ def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> 
         LedgerError: the ledger can't be read.
     """
     names = [contract.name for contract in contracts if not contract.landed]
-    known = _Known(
+    counts = _Counts(config, ledger)
+    known = KnownOfAll(
+        ledger=ledger,
         last=ledger.newest_attempts(names),
         good=ledger.newest_loads(names),
         behind=frozenset(ledger.unfolded_tables("deduped")),
@@ -99,9 +110,16 @@ def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> 
         hidden=ledger.definitions(HIDDEN),
         published=published_statuses(ledger, {contract.name for contract in contracts}),
         moved=find_all_moved(config, ledger, contracts),
+        rows_of=counts.rows_of,
     )
-    counts = _Counts(config, ledger)
-    found = [_of_any(ledger, contract, known, counts) for contract in contracts]
+    found = [
+        replace(
+            kind_of(contract).status(known, contract),
+            suspected_pii=_suspected(contract, known),
+            published=known.published(contract.name),
+        )
+        for contract in contracts
+    ]
     ledger.record_counts(counts.counted)
     return found
 
@@ -132,36 +150,24 @@ def moved_models(config: Config, ledger: Ledger) -> list[TableStatus]:
     ]
 
 
-def _of_any(ledger: Ledger, contract: Mirrored, known: _Known, counts: _Counts) -> TableStatus:
-    name = contract.name
-    moved = "; ".join(one.said for one in known.moved.get(name, ()))
-    if isinstance(contract, TenantTable):
-        holds = [known.holds[source] for source in contract.sources if source in known.holds]
-        parts = (known.last.get(name), known.refusals.get(name), holds, moved)
-        found = tenants_status(ledger, contract, *parts)
-    elif (status := OF_MODES.added.get(contract.mode)) is not None:
-        found = status(ledger, contract, moved, counts.rows_of)
-    else:
-        found = _status(ledger, contract, known, counts)
-    return replace(
-        found,
-        suspected_pii=_suspected(contract, known),
-        published=known.published(contract.name),
-    )
+def status_of_table(known: KnownOfAll, contract: TableContract) -> TableStatus:
+    """The state of a table that is loaded from one database.
 
-
-def _status(ledger: Ledger, contract: TableContract, known: _Known, counts: _Counts) -> TableStatus:
-    name = contract.name
+    Raises:
+        LakeError: its rows can't be counted, for a version not seen before.
+        LedgerError: the ledger can't be read.
+    """
+    name, ledger = contract.name, known.ledger
     last, good = known.last.get(name), known.good.get(name)
     refusal, hold = known.refusals.get(name), known.holds.get(contract.source)
-    rows, damage = counts.rows_of(contract) if good else (None, None)
+    rows, damage = known.rows_of(contract) if good else (None, None)
     stamp = known.stamps.get(name)
     found = stamp.evidence if stamp and good and stamp.seq == good.seq else None
     state = last.state if last else "never loaded"
     error = last.error if last and last.state in ("errored", "unknown") else None
-    moved = known.moved.get(name)
+    moved = known.moved_words(name)
     if moved:
-        state, error = "moved", "; ".join(one.said for one in moved)
+        state, error = "moved", moved
     trusted = good is not None and not damage and not moved
     compared = trusted and name in known.proved
     proved = proof_since_mark(ledger, name, known.marks.get(name)) if compared else None
@@ -189,13 +195,13 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="minutes")
 
 
-def _left_out(contract: TableContract, known: _Known) -> tuple[str, ...]:
+def _left_out(contract: TableContract, known: KnownOfAll) -> tuple[str, ...]:
     if contract.schema_changes != "freeze":
         return ()  # the next load takes them up
     return left_out_columns(known.left_out.get(LEFT_OUT + contract.name))
 
 
-def _suspected(contract: Mirrored, known: _Known) -> dict[str, str]:
+def _suspected(contract: Mirrored, known: KnownOfAll) -> dict[str, str]:
     return undecided(contract, read_look(known.looks.get(look_name(contract)))["found"])
 
 
@@ -203,7 +209,7 @@ def _checks(
     ledger: Ledger,
     contract: TableContract,
     good: Load | None,
-    known: _Known,
+    known: KnownOfAll,
     by_checks: ProofStatus | None,
 ) -> str:
     name = contract.name
@@ -253,7 +259,7 @@ def _behind(ledger: Ledger, name: str) -> int:
     return len(loads - ledger.folded_loads(name, "deduped"))
 
 
-def _of_columns(receipt: Receipt, contract: TableContract, known: _Known) -> list[str]:
+def _of_columns(receipt: Receipt, contract: TableContract, known: KnownOfAll) -> list[str]:
     """What there is to know of single columns: original texts, and what a person must decide."""
     found: list[str] = []
     if receipt.originals:

@@ -13,32 +13,23 @@ from datetime import UTC, datetime, timedelta
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
+from mirrorlake.operations.status.status import KnownOfAll
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.operations.tenants.looks import TenantLook, read_look
 from mirrorlake.proof.coverage.coverage import ProofStatus
 from mirrorlake.table.holds import hold_words
 
 
-def tenants_status(
-    ledger: Ledger,
-    table: TenantTable,
-    load: Load | None,
-    refusal: Refusal | None,
-    holds: Sequence[Hold],
-    moved: str,
-) -> TableStatus:
+def tenants_status(of_all: KnownOfAll, table: TenantTable) -> TableStatus:
     """The state of a table of tenants.
-
-    Args:
-        load: its newest.
-        holds: of its sources.
-        moved: what other hands did to its lake tables, in words; '' where they did nothing.
 
     Raises:
         LedgerError: the ledger can't be read.
     """
+    ledger, load, moved = of_all.ledger, of_all.last.get(table.name), of_all.moved_words(table.name)
+    holds = [of_all.holds[source] for source in table.sources if source in of_all.holds]
     known, look = list(ledger.tenants(table.name).values()), read_look(ledger, table)
-    refused = _refused(table, refusal, look)
+    refused = _refused(table, of_all.refusals.get(table.name), look)
     proved = None if moved else _proved(ledger, table, known)
     until = min(hold.until for hold in holds) if len(holds) == len(table.sources) else None
     return TableStatus(

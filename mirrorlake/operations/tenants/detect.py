@@ -29,6 +29,7 @@ from mirrorlake.workspace import Workspace
 
 REPLACED = "made again, truncated or altered"
 """Why a tenant is due whose table has the columns that it had, and may have other rows."""
+READ_AGAIN = frozenset({"new", "there again", "altered", "moved", REPLACED, "never read"})
 _FAILED_AGAIN = timedelta(hours=1)
 """Tenants that a requested run left as they were (they failed, or are gone and were not taken as
 gone) are a reason for another one after this time, or once they change."""
@@ -110,7 +111,7 @@ def detect_tenants(
         return TenantsSeen(until=now - since + table.every)
     known = workspace.ledger.tenants(table.name)
     survey = survey_tenants(workspace, table, sources)
-    due = _due(workspace, table, survey, known)
+    due = due_tenants(workspace, table, survey, known)
     failing = frozenset(p for p, why in due.items() if _is_failing(known.get(p), why))
     left = _digest([*_shown(place, due[place], survey)] for place in sorted(failing))
     waits = since is not None and timedelta() <= since < _FAILED_AGAIN
@@ -130,12 +131,14 @@ def detect_tenants(
     )
 
 
-def _due(
+def due_tenants(
     workspace: Workspace,
     table: TenantTable,
     survey: TenantSurvey,
     known: Mapping[TenantPlace, Tenant],
 ) -> dict[TenantPlace, str]:
+    """The tenants that a sync would do something about, and why, in two or three words; of those
+    with a reason of `READ_AGAIN` rows are read. Writes nothing."""
     found: dict[TenantPlace, str] = {}
     present = present_versions(workspace, table)
     same = partial(_is_followed, survey) if table.by_log else partial(_is_same, survey, present)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mirrorlake.ledger import Tenant, TenantPlace
+from mirrorlake.runtime.plural import plural
 from mirrorlake.table.progress import OnProgress
 
 COUNTS: Final = ("read", "unchanged", "failed", "gone", "not looked at")
@@ -84,6 +85,13 @@ class TenantsSynced:
     held_columns: tuple[str, ...] = ()
     why_held: tuple[str, ...] = ()
     put_right: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What was done, in a few words."""
+        of = f"{self.read:,} of {plural(self.tenants, 'tenant')} read"
+        failed = f", {len(self.failed):,} failed" if self.failed else ""
+        return f"{of}{failed}, {plural(self.rows, 'row')}, {self.seconds} s"
 
 
 @dataclass(frozen=True)

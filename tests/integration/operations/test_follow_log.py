@@ -78,7 +78,7 @@ def sync_all(workspace: Workspace) -> dict[str, Any]:
     found = {}
     for one in sync_tables(workspace, workspace.config.tables):
         assert one.error is None, one.error
-        found[one.contract.table] = one.result
+        found[one.name.rpartition(".")[2]] = one.result
     return found
 
 

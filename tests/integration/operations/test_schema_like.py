@@ -61,9 +61,9 @@ def sync_all(workspace: Workspace) -> dict[str, str]:
     contracts = workspace.config.tables
     look = look_at(workspace.config, workspace.ledger, contracts)
     found = list(sync_tables(workspace, contracts, jobs=3, look=look))
-    errors = {s.contract.table: str(s.error) for s in found if s.error}
+    errors = {s.name.rpartition(".")[2]: str(s.error) for s in found if s.error}
     assert not errors, errors
-    results = [(s.contract.table, s.result) for s in found if s.result]
+    results = [(s.name.rpartition(".")[2], s.result) for s in found if s.result]
     return {table: r.unchanged for table, r in results if r.unchanged}
 
 

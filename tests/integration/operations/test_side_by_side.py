@@ -14,10 +14,10 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
 from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.loading.results import Synced
 from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
 from mirrorlake.operations.loading.unchanged import look_at
 from mirrorlake.runtime.embedded.server import EmbeddedServer
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, lake_rows
@@ -62,7 +62,7 @@ def test_each_table_is_what_it_would_be_alone(
     for _ in range(2):
         look = look_at(workspace.config, workspace.ledger, contracts)
         found = list(sync_tables(workspace, contracts, jobs=4, look=look, watch=watch))
-        assert {s.contract.name for s in found if s.result} == {c.name for c in contracts}
+        assert {s.name for s in found if s.result} == {c.name for c in contracts}
         for contract in contracts:
             assert_exact(server, workspace, database, contract.table, ("id",))
             _holds_its_own_load(workspace, contract)
@@ -87,7 +87,10 @@ def _holds_its_own_load(workspace: Workspace, contract: TableContract) -> None:
 
 def test_one_that_fails_stops_no_other(sql: Sql, workspace: Workspace) -> None:
     sql("ALTER TABLE t3 DROP COLUMN modified_at", "DROP TABLE t5")
-    found = {s.contract.table: s for s in sync_tables(workspace, workspace.config.tables, jobs=3)}
+    found = {
+        s.name.rpartition(".")[2]: s
+        for s in sync_tables(workspace, workspace.config.tables, jobs=3)
+    }
     assert {name for name, s in found.items() if s.error} == {"t3", "t5"}
     assert isinstance(found["t5"].error, SchemaError)
     assert all(s.result for name, s in found.items() if name not in ("t3", "t5"))
@@ -112,7 +115,7 @@ def test_an_end_gives_up_what_has_begun_and_begins_nothing_more(
 
     running = sync_tables(workspace, workspace.config.tables, jobs=2, watch=watch)
     first = next(running)
-    assert first.contract.table == "t0"
+    assert first.name.rpartition(".")[2] == "t0"
     assert begun.acquire(timeout=30)
     threading.Timer(0.5, go_on.set).start()
     running.close()  # type: ignore[attr-defined]
@@ -186,4 +189,4 @@ def test_how_many_at_once(
 @pytest.mark.full
 def test_what_became_of_a_table_is_told_with_it(workspace: Workspace) -> None:
     [one] = sync_tables(workspace, workspace.config.tables[:1])
-    assert one == Synced(workspace.config.tables[0], one.result)
+    assert one == Outcome(workspace.config.tables[0].name, one.result)

@@ -14,11 +14,12 @@ import pytest
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MachineError, SchemaError
-from mirrorlake.operations.loading.results import Synced
+from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import Watch, sync_tables
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
 from mirrorlake.runtime.embedded.server import EmbeddedServer
+from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import assert_exact
@@ -92,12 +93,14 @@ def _once_a_worker_is_there(contract: TableContract) -> Iterator[OnProgress]:
     yield lambda _: None
 
 
-def _sync(workspace: Workspace, watch: Watch = _once_a_worker_is_there) -> dict[str, Synced]:
+def _sync(
+    workspace: Workspace, watch: Watch = _once_a_worker_is_there
+) -> dict[str, Outcome[SyncResult]]:
     look = _look(workspace)
     left = [c for c in workspace.config.tables if c.name not in look.unchanged]
     found = list(sync_tables(workspace, left, jobs=2, look=look, watch=watch))
     assert len(found) == len(left)
-    return {one.contract.table: one for one in found}
+    return {one.name.rpartition(".")[2]: one for one in found}
 
 
 def _assert_all_exact(server: EmbeddedServer, workspace: Workspace, database: str) -> None:
@@ -152,10 +155,10 @@ def test_a_worker_that_is_killed_costs_the_table_that_it_was_at(
     found = _sync(workspace, watch)
     [worker] = workers
     [lost] = [one for one in found.values() if one.error]
-    assert worker.done == [lost.contract.table]
+    assert worker.done == [lost.name.rpartition(".")[2]]
     assert isinstance(lost.error, MachineError)
     assert lost.error.retryable
-    assert f"mirrorlake sync {lost.contract.name}" in str(lost.error)
+    assert f"mirrorlake sync {lost.name}" in str(lost.error)
     assert not [one.error for one in _sync(workspace).values() if one.error]
     _assert_all_exact(server, workspace, database)
 

@@ -1,0 +1,88 @@
+"""One sync of tables of any kind: they share a workspace, and each log is read once for all.
+
+What belongs here: what they share, and in which order kinds are synced. What doesn't: the sync of
+one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from mirrorlake.config import Config, Mirrored, TenantTable
+from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny, by_kind
+from mirrorlake.runtime.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.tenants.read_along import TenantsAlong
+    from mirrorlake.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class SyncOptions:
+    """How a person, or a schedule, wants tables to be synced.
+
+    Attributes:
+        accept_smaller: copies are taken that are far smaller than the last ones.
+        jobs: how many tables at once; None: what their sources and this machine allow.
+        databases: of tables of tenants these alone; all where there is none.
+        again: tenants are read that their source shows to be unchanged.
+    """
+
+    accept_smaller: bool = False
+    jobs: int | None = None
+    databases: frozenset[str] = frozenset()
+    again: bool = False
+
+
+class SyncRun:
+    """A sync of some tables, while the block runs. The workspace is opened once a table is to be
+    read: what is unchanged costs neither PyIceberg's import nor a Spark session.
+
+    Args:
+        tables: of any kind, in their order.
+    """
+
+    def __init__(self, config: Config, tables: Sequence[Mirrored], options: SyncOptions) -> None:
+        self.config, self.options = config, options
+        self._tables = tables
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The one that all of them share."""
+        from mirrorlake.runtime.pandas_imports import import_arrow_alone
+
+        import_arrow_alone()
+        from mirrorlake.workspace import Workspace
+
+        return self._open.enter_context(Workspace.open(self.config))
+
+    @cached_property
+    def along(self) -> TenantsAlong | None:
+        """How tables of tenants read logs along with other tables; None where none follows one."""
+        tenants = [table for table in self._tables if isinstance(table, TenantTable)]
+        if not any(table.by_log for table in tenants):
+            return None
+        from mirrorlake.operations.tenants.read_along import TenantsAlong
+
+        return TenantsAlong(tenants)
+
+    def outcomes(self, watch: WatchAny) -> Iterator[tuple[MirroredKind[Any, Any], Outcome[Any]]]:
+        """Sync them; what became of each, with its kind, as they end.
+
+        Raises:
+            LedgerError: the ledger failed.
+        """
+        for kind, some in by_kind(self._tables):
+            for outcome in kind.sync(self, some, watch):
+                yield kind, outcome

@@ -1,0 +1,69 @@
+"""Tables of one database each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from mirrorlake.config import TableContract
+from mirrorlake.operations.loading.results import SyncResult, unchanged_result
+from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny
+from mirrorlake.runtime.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from mirrorlake.operations.mirrored.sync_run import SyncRun
+    from mirrorlake.operations.planning.sync_plans import PlannedSync
+    from mirrorlake.operations.status.status import KnownOfAll
+    from mirrorlake.operations.status.table_status import TableStatus
+    from mirrorlake.workspace import Workspace
+
+
+class _Tables(MirroredKind[TableContract, SyncResult]):
+    name = "tables"
+
+    @override
+    def plan(self, workspace: Workspace, tables: Sequence[TableContract]) -> list[PlannedSync]:
+        from mirrorlake.operations.planning.sync_plans import plan_syncs
+
+        return plan_syncs(workspace, tables)
+
+    @override
+    def sync(
+        self, run: SyncRun, tables: Sequence[TableContract], watch: WatchAny
+    ) -> Iterator[Outcome[SyncResult]]:
+        """Those that their sources show to be unchanged come first."""
+        from mirrorlake.ledger import Ledger
+        from mirrorlake.operations.loading.unchanged import Look, look_at
+
+        look, config, options = Look(), run.config, run.options
+        if not options.accept_smaller:
+            look = look_at(config, Ledger(config.ledger.url, config.ledger.wait), tables)
+        for found in look.unchanged.values():
+            yield Outcome(found.contract.name, unchanged_result(found, 0, 0, 0.0))
+        left = [table for table in tables if table.name not in look.unchanged]
+        if not left:
+            return
+        workspace = run.workspace
+        from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+
+        yield from sync_tables(
+            workspace,
+            left,
+            jobs=options.jobs or default_jobs(config, left),
+            accept_smaller=options.accept_smaller,
+            look=look,
+            watch=watch,
+            along=run.along.of(workspace) if run.along is not None else None,
+        )
+
+    @override
+    def status(self, known: KnownOfAll, table: TableContract) -> TableStatus:
+        from mirrorlake.operations.status.status import OF_MODES, status_of_table
+
+        of_mode = OF_MODES.added.get(table.mode)
+        return of_mode(known, table) if of_mode is not None else status_of_table(known, table)
+
+
+TABLES = _Tables()
