@@ -256,7 +256,9 @@ class Cuts:
         """Write down what became of a cut's foreign keys, all of them at once."""
         with self._database.begin() as connection:
             _forget_keys(connection, cut)
-            connection.execute(CUT_KEY_LOOKS.insert().values(cut=cut, hidden=_list(found.hidden)))
+            connection.execute(
+                CUT_KEY_LOOKS.insert().values(cut=cut, hidden=json.dumps([*found.hidden]))
+            )
             for key in found.keys:
                 connection.execute(CUT_KEYS.insert().values(_key_row(cut, key)))
 
@@ -384,17 +386,13 @@ def _keys(connection: sa.Connection) -> dict[str, CutKeys]:
 
 def _key_row(cut: str, key: CutKey) -> dict[str, object]:
     found: dict[str, object] = dict(vars(key))
-    lists = {"columns": _list(key.columns), "parent_columns": _list(key.parent_columns)}
+    lists = {"columns": json.dumps(key.columns), "parent_columns": json.dumps(key.parent_columns)}
     return {"cut": cut, "table_name": found.pop("table"), **found, **lists}
 
 
 def _forget_keys(connection: sa.Connection, cut: str) -> None:
     for table in (CUT_KEYS, CUT_KEY_LOOKS):
         connection.execute(table.delete().where(table.c.cut == cut))
-
-
-def _list(names: Iterable[str]) -> str:
-    return json.dumps([*names])
 
 
 def _plain(moment: datetime) -> datetime:

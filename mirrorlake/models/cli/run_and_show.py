@@ -247,8 +247,7 @@ def run_command(
     from mirrorlake.models.partition_states.states import States
     from mirrorlake.workspace import Workspace
 
-    wanted = shown.as_values(values)
-    config = open_contract(config_path)
+    wanted, config = shown.as_values(values), open_contract(config_path)
     runs: list[ModelRun] = []
     ran: list[Declaration] = []
     failed: ExpectationFailed | None = None

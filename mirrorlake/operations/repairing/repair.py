@@ -11,12 +11,9 @@ was repaired, why, and what both sides were before and after is kept in the ledg
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import os
 import time
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,11 +28,11 @@ from mirrorlake.load.shrink_guard import refuse_removals
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.sync import load_table, reload_days
 from mirrorlake.operations.repairing.refold import refold_table
+from mirrorlake.operations.repairing.repair_journal import begin_repair, end_repair
 from mirrorlake.operations.repairing.repair_keys import RepairRound, reread_keys, round_of
 from mirrorlake.proof.comparing.evidence import prove_table
-from mirrorlake.proof.comparing.report import Ask, Report, digest_text
+from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.proof.forms.differences import Difference, Differing
-from mirrorlake.proof.ranges.ranges import RangeProof, Tally
 from mirrorlake.table.surplus import SURPLUS
 from mirrorlake.workspace import Workspace
 
@@ -52,7 +49,6 @@ PATIENCE = 4
 _WHOLE_AFTER = 2
 """Rounds in a row after which deduped is written from raw: somebody wrote what no key finds."""
 PAUSE_SECONDS = 1.0
-_KEPT = 1_000
 
 
 @dataclass(frozen=True)
@@ -134,16 +130,15 @@ def repair_table(
     work = _Work(workspace, contract, evidence, only_deletes, [path])
     journal: Repair | None = None
     if work.differing(first):
-        journal = _begin(workspace, contract, first, started, path)
-        workspace.ledger.write_repair(journal)
+        journal = begin_repair(workspace, contract, first, why(first), started, path)
     last = first
     try:
         if journal is not None:
             last = work.repair_until_equal(first)
     except BaseException:
-        _end(workspace, journal, work, None, "failed")
+        end_repair(workspace, journal, work.done, work.evidence, None, "failed")
         raise
-    _end(workspace, journal, work, last, last.verdict)
+    end_repair(workspace, journal, work.done, work.evidence, last, last.verdict)
     if first.ask.kind == "full" and not first.unlooked and last.verdict == "equal":
         # Each row that only the mirror had was looked up, whatever the last look was at.
         workspace.ledger.forget_definition(SURPLUS + contract.name)
@@ -338,66 +333,3 @@ def _spans(days: Sequence[date]) -> list[tuple[date, date]]:
     starts = [days[0], *(b for a, b in pairwise(days) if b - a > timedelta(days=1))]
     ends = [*(a for a, b in pairwise(days) if b - a > timedelta(days=1)), days[-1]]
     return list(zip(starts, ends, strict=True))
-
-
-# --- the journal ----------------------------------------------------------------------------------
-
-
-def _begin(
-    workspace: Workspace, contract: TableContract, report: Report, started: datetime, path: Path
-) -> Repair:
-    return Repair(
-        repair_id=uuid.uuid4().hex,
-        table=contract.name,
-        asked=report.ask.kind,
-        why=why(report),
-        keys=len(report.differences) + report.unlooked,
-        digests=_key_digests(workspace, report.keys),
-        before=_sides(report.ranges),
-        after={},
-        load_ids=(),
-        before_snapshot=report.snapshot,
-        after_snapshot=None,
-        code=report.code,
-        started_at=started,
-        finished_at=None,
-        outcome="begun",
-        evidence=(str(path),),
-    )
-
-
-def _end(
-    workspace: Workspace, journal: Repair | None, work: _Work, last: Report | None, outcome: str
-) -> None:
-    if journal is None:
-        return
-    ended = replace(
-        journal,
-        after=_sides(last.ranges, every=True) if last else {},
-        load_ids=tuple(load for m in work.done for load in m.loads),
-        after_snapshot=last.snapshot if last else None,
-        finished_at=datetime.now(UTC),
-        outcome=outcome,
-        evidence=tuple(str(path) for path in work.evidence),
-    )
-    workspace.ledger.write_repair(ended)
-
-
-def _sides(ranges: Sequence[RangeProof], *, every: bool = False) -> dict[str, str]:
-    """Rows and digests of both sides, of the ranges that differ or of every one."""
-    chosen = [r for r in ranges if every or r.verdict != "equal"]
-    sums = {
-        "mysql": sum((r.source for r in chosen), Tally(0, 0)),
-        "lake": sum((r.lake for r in chosen), Tally(0, 0)),
-    }
-    return {side: f"{tally.rows}:{digest_text(tally)}" for side, tally in sums.items()}
-
-
-def _key_digests(workspace: Workspace, keys: Sequence[Differing]) -> tuple[str, ...]:
-    """Keyed digests of the first keys; none without a key to make them by."""
-    secret = workspace.config.privacy.hash_key
-    if secret is None:
-        return ()
-    key = secret.get_secret_value().encode()
-    texts = (",".join(one.texts[0]).encode("utf-8", "surrogateescape") for one in keys[:_KEPT])
-    return tuple(hmac.new(key, text, hashlib.sha256).hexdigest()[:16] for text in texts)

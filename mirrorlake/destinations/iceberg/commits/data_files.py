@@ -365,7 +365,8 @@ def _repeating(rows: pa.Table) -> list[str]:
     time of writing lineitem, and a tenth of its size). Of few rows only texts': a page of numbers
     is smaller without (a tenth of a day of flights, and a quarter of its time)."""
     if rows.num_rows < _SAMPLE_ROWS:
-        return [f.name for f in rows.schema if pa.types.is_nested(f.type) or _is_text(f.type)]
+        of = (pa.types.is_nested, pa.types.is_large_string, pa.types.is_string)
+        return [f.name for f in rows.schema if any(is_it(f.type) for is_it in of)]
     sample = rows.slice(0, _SAMPLE_ROWS)
     return [
         f.name
@@ -373,10 +374,6 @@ def _repeating(rows: pa.Table) -> list[str]:
         if pa.types.is_nested(f.type)
         or pc.count_distinct(sample.column(f.name)).as_py() < _SAMPLE_ROWS // 2
     ]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_large_string(kind) or pa.types.is_string(kind)
 
 
 def _by_day(rows: pa.Table) -> tuple[list[tuple[date, pa.Table]], bool]:

@@ -43,18 +43,16 @@ from mirrorlake.operations.loading.binlog.held_changes import (
     pieces_by_name,
 )
 from mirrorlake.operations.loading.binlog.log_ddl import LogDdl
-from mirrorlake.operations.loading.binlog.open_log import OpenLog, why_unknown
+from mirrorlake.operations.loading.binlog.open_log import OpenLog, open_log, why_unknown
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.charsets import read_server_forms
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch, LoggedStatement
-from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.statements import may_define
 from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
 from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.following.log_state import (
     LogEnd,
-    LogFiles,
     LogPlace,
     new_server_id,
     read_end,
@@ -166,25 +164,15 @@ class LogStream:
         known = [t.place.position.start for t in self._tables()]
         gtids = next((one.gtids for one in known if one.log == start and one.gtids), None)
         gtids = gtids or gtids_at(self._connection, self._source, self._seen.server, start)
-        with (
-            LogTransport(
-                self._source,
-                StreamPosition(start, gtids),
-                new_server_id(self._connection),
-                follow=follow,
-                server=self._seen.server,
-            ) as transport,
-            HeldChanges() as held,
-        ):
-            files = LogFiles(transport)
-            reader = LogReader(
-                transport.start,
-                self._wanted,
-                forms,
-                checksums=transport.checksums,
-                limits=self._limits,
-            )
-            yield OpenLog(start, files, reader, files.packets(), held)
+        transport = LogTransport(
+            self._source,
+            StreamPosition(start, gtids),
+            new_server_id(self._connection),
+            follow=follow,
+            server=self._seen.server,
+        )
+        with open_log(transport, start, self._wanted, forms, self._limits) as log:
+            yield log
 
     def _read_on(self, log: OpenLog) -> bool:
         """Read to the end, or until enough was read; False: the log went no further."""

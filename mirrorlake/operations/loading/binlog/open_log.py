@@ -8,12 +8,16 @@ doesn't: opening it, and what becomes of its changes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mirrorlake.operations.loading.binlog.held_changes import HeldChanges
-from mirrorlake.sources.mysql.binlog.log_batches import LogBatch
+from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
+from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.log_reader import LogReader
 from mirrorlake.sources.mysql.binlog.positions import LogPosition
+from mirrorlake.sources.mysql.binlog.table_shape import FollowedTable
+from mirrorlake.sources.mysql.binlog.transport import LogTransport
 from mirrorlake.sources.mysql.following.log_state import LogFiles, LogPlace
 
 
@@ -37,6 +41,26 @@ class OpenLog:
     def at(self) -> LogPosition:
         """How far it was read."""
         return self.reader.position.log or self.start
+
+
+@contextmanager
+def open_log(
+    transport: LogTransport,
+    start: LogPosition,
+    wanted: Mapping[tuple[str, str], FollowedTable],
+    forms: ServerForms,
+    limits: BatchLimits,
+) -> Iterator[OpenLog]:
+    """A server's log, while the block runs.
+
+    Args:
+        wanted: the tables whose changes are read, by database and name; it may change meanwhile.
+    """
+    with transport, HeldChanges() as held:
+        files = LogFiles(transport)
+        checksums = transport.checksums
+        reader = LogReader(transport.start, wanted, forms, checksums=checksums, limits=limits)
+        yield OpenLog(start, files, reader, files.packets(), held)
 
 
 def why_unknown(files: Mapping[str, int], place: LogPlace) -> str | None:

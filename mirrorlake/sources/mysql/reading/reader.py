@@ -185,9 +185,8 @@ def read_in_turn(
                 question.answer = route.ask(question.statement, heed or _heedless)
     except BaseException as error:
         # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
-        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
-            raise
-        if isinstance(error, MirrorlakeError):
+        ours = KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError | MirrorlakeError
+        if isinstance(error, ours):
             raise
         raise _failed(error, source, database, table) from None
 
