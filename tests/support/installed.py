@@ -8,14 +8,17 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -111,6 +114,37 @@ def link_base(place: Path) -> Installed:
     )
     command.chmod(0o755)
     return Installed(home)
+
+
+def _pythons() -> Iterator[tuple[str, str]]:
+    """A Python of each version that Mirrorlake is for, as far as they are here."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    yield own, sys.executable
+    for version in {"3.11", "3.12", "3.13"} - {own}:
+        # One that pyenv built but does not show: its shim would only say so.
+        built = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+        found = str(built[-1]) if built else shutil.which(f"python{version}")
+        if found is not None:
+            yield version, found
+
+
+BASES: Final = (
+    "links",
+    *(
+        pytest.param(python, marks=pytest.mark.full, id=f"wheel on {version}")
+        for version, python in sorted(_pythons())
+    ),
+)
+"""What `base_of` takes: our packages as links, and in full runs the wheel on each Python."""
+
+
+def base_of(kind: str, place: Path) -> Installed:
+    """What `pip install mirrorlake` brings, and nothing else.
+
+    Args:
+        kind: of `BASES`.
+    """
+    return link_base(place) if kind == "links" else install_wheel(place, python=kind)
 
 
 def base_distributions() -> set[str]:

@@ -17,14 +17,13 @@ import yaml
 
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
-from tests.support.installed import Installed, install_wheel, link_base
+from tests.support.installed import BASES, Installed, base_of
 
 
-@pytest.fixture(scope="module", params=["links", pytest.param("wheel", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BASES)
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The base's packages as links to ours; in full runs the wheel, installed from the registry."""
     place = tmp_path_factory.mktemp("base")
-    return link_base(place) if request.param == "links" else install_wheel(place)
+    return base_of(request.param, place)
 
 
 @dataclass(frozen=True)

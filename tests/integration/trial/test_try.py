@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installed import Installed, install_wheel, link_base
+from tests.support.installed import BASES, Installed, base_of
 
 
-@pytest.fixture(scope="module", params=["links", pytest.param("wheel", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=BASES)
 def base(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """What `pip install mirrorlake` brings: no Spark, no Java, no demo. As links to ours; in full
-    runs the wheel too."""
+    """No Spark, no Java, no demo."""
     place = tmp_path_factory.mktemp("base")
-    return link_base(place) if request.param == "links" else install_wheel(place)
+    return base_of(request.param, place)
 
 
 def servers(folder: Path) -> set[str]:
