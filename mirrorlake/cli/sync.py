@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,17 +246,24 @@ def _sync_moved(
     along: TenantsAlong | None,
 ) -> tuple[list[Any], list[tuple[str, MirrorlakeError]]]:
     """Sync the tables that are not known to be unchanged; results and failures as they came."""
+    from mirrorlake.operations.loading.workers import default_jobs, start_workers
     from mirrorlake.runtime.pandas_imports import import_arrow_alone
 
+    jobs = jobs or default_jobs(config, chosen)
+    # They import what a sync needs while this process does.
+    workers = start_workers(config, chosen, look, jobs)
     import_arrow_alone()
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.loading.sync_tables import sync_tables
     from mirrorlake.workspace import Workspace
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
-    jobs = jobs or default_jobs(config, chosen)
-    with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
+    with (
+        closing(workers),
+        Workspace.open(config) as workspace,
+        Bars(show.errors, quiet=quiet) as bars,
+    ):
         done, running = bars.count("all tables", len(chosen)), set[str]()
 
         @contextmanager
@@ -275,6 +282,7 @@ def _sync_moved(
                 look=look,
                 watch=watch,
                 along=along.of(workspace) if along is not None else None,
+                workers=workers,
             ):
                 number += 1
                 if synced.result is not None:
