@@ -125,17 +125,23 @@ class _Waiting:
         self._small = deque(small)
         self._others = deque(c for c in contracts if c.name not in names)
 
-    def next_small(self) -> TableContract | None:
+    def first_small(self) -> TableContract | None:
+        """A small one, for a worker."""
         with suppress(IndexError):
             return self._small.popleft()
         return None
 
-    def next(self) -> TableContract | None:
-        """Any table; small ones last, from the other end."""
-        for some, take in ((self._others, deque.popleft), (self._small, deque.pop)):
-            with suppress(IndexError):
-                return take(some)
+    def last_small(self) -> TableContract | None:
+        """A small one, from the other end, for this process."""
+        with suppress(IndexError):
+            return self._small.pop()
         return None
+
+    def next(self) -> TableContract | None:
+        """Any table, for this process; small ones last."""
+        with suppress(IndexError):
+            return self._others.popleft()
+        return self.last_small()
 
 
 @dataclass
@@ -231,7 +237,7 @@ class _Work:
         Args:
             any_table: whether it takes others than small ones, too.
         """
-        take = waiting.next if any_table else waiting.next_small
+        take = waiting.next if any_table else waiting.last_small
         try:
             if lane is not None:
                 self._run_lane(lane, waiting, ended)
@@ -251,7 +257,7 @@ class _Work:
     ) -> None:
         """Small tables, until none waits or their worker dies."""
         usable = lane.wait_until_ready(self.stopped.is_set)
-        while usable and not self.stopped.is_set() and (contract := waiting.next_small()):
+        while usable and not self.stopped.is_set() and (contract := waiting.first_small()):
             try:
                 with self.watch(contract) as report:
                     result = lane.sync(contract, report, self.stopped.is_set)
