@@ -80,6 +80,7 @@ class Workspace:
     holding: list[str] = field(default_factory=list[str], repr=False, compare=False)
     views: list[str] = field(default_factory=list[str], repr=False, compare=False)
     _accepted: set[Identifier] = field(default_factory=set["Identifier"], repr=False, compare=False)
+    _last: list[Callable[[], object]] | None = field(default=None, repr=False, compare=False)
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _closed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
@@ -152,7 +153,8 @@ class Workspace:
             # One that was lost since the lake was opened; by a single look, where it is there.
             refuse_lost_ledger(self.config, self.ledger, self.lake)
             moved = tuple(find_moved_tables(self.config.lake, self.lake, self.ledger, contract))
-            fresh: dict[str, Any] = {"changes": [], "holding": [], "views": [], "_accepted": set()}
+            fresh: dict[str, Any] = {"changes": [], "holding": [], "views": []}
+            fresh |= {"_accepted": set(), "_last": []}
             leased = replace(self, lease=lease, moved=moved, **fresh)
             done = False
             try:
@@ -169,7 +171,7 @@ class Workspace:
             self.check_lease()
             if not done and self.ledger.lake() is None:
                 return  # a ledger that was lost: what a refused run found is not what it left
-            record_heads(*parts, self.moved, self._accepted)
+            record_heads(*parts, self.moved, self._accepted, self._last or ())
         except MirrorlakeError as error:
             logger.info("table %s: what it holds now was not recorded: %s", contract.name, error)
 
@@ -189,6 +191,18 @@ class Workspace:
         if not older and (not moved or identifier in self._accepted):
             head = read_left(self.lake, identifier, layer, name, recorded.get(identifier.path))
         return partial(self.ledger.record_lake_heads, [] if head is None else [head])
+
+    def record_last(self, act: Callable[[], object]) -> None:
+        """Have something written down in the transaction of the ledger that gives the lease back.
+
+        Args:
+            act: what a run that dies before leaves undone, and the next one does: it says nothing
+                but what is in place. Done at once where no mirrored table is held.
+        """
+        if self._last is None:
+            act()
+        else:
+            self._last.append(act)
 
     def accept(self, identifier: Identifier) -> None:
         """A lake table that other hands had moved is what it must be again."""

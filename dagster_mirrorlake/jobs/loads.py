@@ -117,8 +117,9 @@ def sync_read(
 ) -> dict[str, Done]:
     """Sync tables that are read from a server; by name, what became of each."""
     from mirrorlake.operations.loading.results import unchanged_result
-    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.loading.sync_tables import sync_tables
     from mirrorlake.operations.loading.unchanged import Look, look_at
+    from mirrorlake.operations.loading.workers import default_jobs
 
     if not contracts:
         return {}

@@ -38,7 +38,8 @@ from mirrorlake.operations.following.followed_tables import FollowedTables, foll
 from mirrorlake.operations.following.log_owner import WANTED_FOR, follower_lease, has_log, want_log
 from mirrorlake.operations.loading.fold import fold_table
 from mirrorlake.operations.loading.follow_log import Followed, follow_tables
-from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+from mirrorlake.operations.loading.sync_tables import sync_tables
+from mirrorlake.operations.loading.workers import default_jobs
 from mirrorlake.operations.publishers import PublishedVersions
 from mirrorlake.runtime.plural import plural
 from mirrorlake.sources.mysql.following.log_state import LogPlace

@@ -6,7 +6,7 @@ that somebody replaced is made again. What is there already with the same defini
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
@@ -58,21 +58,19 @@ FOLLOWERS: Final[Seam[CleanFollower]] = Seam("clean views: followers")
 def make_clean_view(
     workspace: Workspace,
     plan: ResolvedTable,
-    later: list[Callable[[], None]] | None = None,
     *,
     is_new: bool = False,
 ) -> None:
     """The clean view; a table in its place makes way for it.
 
     Args:
-        later: see `make_view`.
         is_new: whether deduped is another table than the one that followers know.
     """
     wanted = clean_view(plan)
     if is_new or workspace.ledger.definition(f"view {plan.clean}") != wanted.sql:
         for follower in FOLLOWERS:  # before: they never show more than clean does
             follower.renew(workspace, plan.contract)
-    make_view(workspace, plan.clean, wanted, over_table=True, later=later)
+    make_view(workspace, plan.clean, wanted, over_table=True)
 
 
 def hold_clean_view(workspace: Workspace, plan: ResolvedTable) -> None:
@@ -222,14 +220,12 @@ def make_view(
     wanted: ViewText,
     *,
     over_table: bool = False,
-    later: list[Callable[[], None]] | None = None,
 ) -> bool:
     """Make a view, or replace it in one step, unless it is the one that it must be; whether it was
     made.
 
     Args:
         over_table: whether a table of that name makes way for it, and goes with its files.
-        later: gets what records a view that is new, which is then the caller's to do.
 
     Raises:
         LakeError: a table of that name is none of ours.
@@ -261,8 +257,8 @@ def make_view(
             workspace.lake.drop(identifier)
         _write_by_spark(workspace, identifier, wanted.sql)
     record = partial(workspace.ledger.record_definition, name, wanted.sql)
-    if later is not None and there is None:
-        later.append(record)
+    if there is None:
+        workspace.record_last(record)  # a view that is as it must be is recorded when it is seen
     else:
         record()
     if table is not None:

@@ -39,9 +39,10 @@ from mirrorlake.operations.loading.follow_log import (
 )
 from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
 from mirrorlake.operations.loading.results import SyncResult, add_results
-from mirrorlake.operations.loading.sync_tables import default_jobs, load_tables, sync_tables
+from mirrorlake.operations.loading.sync_tables import load_tables, sync_tables
 from mirrorlake.operations.loading.sync_together import StageBeside, has_copy
 from mirrorlake.operations.loading.unchanged import Look
+from mirrorlake.operations.loading.workers import default_jobs
 from mirrorlake.operations.publishers import publish_round
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits

@@ -23,7 +23,7 @@ from mirrorlake.merge.staging import StagedLayers
 from mirrorlake.merge.statements import Layer, check_rules, deduped_layer
 from mirrorlake.operations.loading.resolve import refuse_unloaded, resolve_table
 from mirrorlake.operations.other_writers.moved_layers import accept_made, put_right, refuse_unread
-from mirrorlake.operations.schema_changes.recorded_contracts import record_contract
+from mirrorlake.operations.schema_changes.recorded_contracts import is_recorded, record_contract
 from mirrorlake.serving.next_tables import (
     begin_layer,
     is_free,
@@ -135,7 +135,6 @@ class TableFold:
             MirrorlakeError: as `fold_layers`.
         """
         workspace, plan = self._workspace, self._plan
-        records: list[Callable[[], None]] = []
         with damage_errors(workspace.lake, workspace.ledger, plan.contract):
             if self.staged is not None:
                 for act in self.staged.after:
@@ -144,17 +143,15 @@ class TableFold:
             if self._clean is not None:
                 show_clean_table(workspace, plan, self._clean)
             else:
-                make_clean_view(workspace, plan, records, is_new=self._is_new)
+                make_clean_view(workspace, plan, is_new=self._is_new)
             keep_streamed(workspace, plan)
             fill_versions_table(workspace, plan, self._compared)
         failpoint("clean.committed")
         ledger, contract = workspace.ledger, plan.contract
         if self._counted is not None:
-            records.append(partial(ledger.record_counts, {plan.name: self._counted}))
-        if records:
-            ledger.together(*records, lambda: record_contract(ledger, contract))
-        else:
-            record_contract(ledger, contract)
+            workspace.record_last(partial(ledger.record_counts, {plan.name: self._counted}))
+        if not is_recorded(ledger, contract):
+            workspace.record_last(partial(record_contract, ledger, contract))
         return self._seqs
 
     def abandon(self) -> None:

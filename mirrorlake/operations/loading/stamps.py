@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from pymysql.connections import Connection
@@ -103,4 +104,4 @@ def stamp_table(
         return
     if unchanged is not None:
         stamp = replace(stamp, seen_at=unchanged.as_of, evidence=unchanged.evidence)
-    ledger.record_stamp(stamp)
+    workspace.record_last(partial(ledger.record_stamp, stamp))

@@ -6,25 +6,23 @@ one table does (`mirrorlake.operations.loading.sync`).
 
 from __future__ import annotations
 
-import logging
-import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
-from mirrorlake.config import Config, TableContract
-from mirrorlake.merge.small_fold import SMALL_COPY
+from mirrorlake.config import TableContract
 from mirrorlake.operations.loading.follow_log import Along, Followed, follow_tables
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.loading.sync_together import Act, GroupSync, StageBeside, group_by_log
 from mirrorlake.operations.loading.unchanged import Look
-from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
+from mirrorlake.operations.loading.worker_process import LANES, WorkerLane
+from mirrorlake.operations.loading.workers import Workers, start_workers, with_connections
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress, Progress
 from mirrorlake.workspace import Workspace
@@ -32,20 +30,8 @@ from mirrorlake.workspace import Workspace
 _Ended: TypeAlias = "queue.SimpleQueue[Outcome[SyncResult] | BaseException]"
 _LARGE = 100_000
 """Smaller tables are folded in no time, whatever is written of them."""
-_WORTH_A_WORKER = 16
-"""So many small tables take as long as the start of a worker, and more."""
 Watch = Callable[[TableContract], AbstractContextManager[OnProgress]]
 """What a table's load is watched by, while the block runs."""
-
-
-def default_jobs(config: Config, contracts: Sequence[TableContract]) -> int:
-    """How many tables to sync at once: no more than their sources may be read by at once, nor than
-    this machine has cores. Over Spark Connect one: what its server bears is not known here."""
-    if config.spark.connect:
-        return 1
-    sources = {c.source for c in contracts if not c.landed}
-    reads = sum(config.sources[name].connections for name in sources)
-    return max(1, min(reads, os.cpu_count() or 1, len(contracts)))
 
 
 def sync_tables(
@@ -59,8 +45,10 @@ def sync_tables(
     followed: Mapping[str, Followed] | None = None,
     along: Along | None = None,
     beside: StageBeside | None = None,
+    workers: Workers | None = None,
 ) -> Iterator[Outcome[SyncResult]]:
-    """Sync tables, ``jobs`` of them at once; what became of each, as they end.
+    """Sync tables, ``jobs`` of them at once, of many small ones twice as many; what became of each,
+    as they end.
 
     Several tables that follow the log of one source are shown at one moment. A table that fails
     does not stop the others. Where the caller stops early, or is interrupted, tables that have not
@@ -73,6 +61,8 @@ def sync_tables(
             read first.
         along: what else reads these logs then.
         beside: what else is shown with tables that follow a log, all of one source.
+        workers: processes for small ones that were started before, which stay the caller's to
+            close; by default they are started here.
     """
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
@@ -82,7 +72,7 @@ def sync_tables(
     groups = group_by_log(workspace.ledger, contracts, followed)
     groups = [group for group in groups if group.is_shown_at_once or beside is not None]
     grouped = {contract.name for group in groups for contract in group.all}
-    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
+    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed, workers)
     yield from work.run(jobs, [c for c in contracts if c.name not in grouped])
     for group in groups:
         run = partial(work.run, jobs)
@@ -118,6 +108,17 @@ def _unwatched(_: TableContract) -> AbstractContextManager[OnProgress]:
     return nullcontext(lambda _: None)
 
 
+def _threads(workers: Workers, jobs: int) -> list[tuple[WorkerLane | None, bool]]:
+    """The threads of a sync of so many tables at once: the lane that each has, and whether it takes
+    any table once that is done, or small ones alone."""
+    lanes = [
+        (lane, not number) for one in workers.processes for number, lane in enumerate(one.lanes)
+    ]
+    alone = jobs - len(workers.processes)
+    more = alone * (LANES - 1) if workers.processes else 0
+    return [*lanes, *[(None, True)] * alone, *[(None, False)] * more]
+
+
 class _Waiting:
     """Tables that no thread has begun; small ones are those that a worker may take."""
 
@@ -126,17 +127,23 @@ class _Waiting:
         self._small = deque(small)
         self._others = deque(c for c in contracts if c.name not in names)
 
-    def next_small(self) -> TableContract | None:
+    def first_small(self) -> TableContract | None:
+        """A small one, for a worker."""
         with suppress(IndexError):
             return self._small.popleft()
         return None
 
-    def next(self) -> TableContract | None:
-        """Any table; small ones last, from the other end."""
-        for some, take in ((self._others, deque.popleft), (self._small, deque.pop)):
-            with suppress(IndexError):
-                return take(some)
+    def last_small(self) -> TableContract | None:
+        """A small one, from the other end, for this process."""
+        with suppress(IndexError):
+            return self._small.pop()
         return None
+
+    def next(self) -> TableContract | None:
+        """Any table, for this process; small ones last."""
+        with suppress(IndexError):
+            return self._others.popleft()
+        return self.last_small()
 
 
 @dataclass
@@ -146,6 +153,7 @@ class _Work:
     look: Look | None
     watch: Watch
     followed: Mapping[str, Followed]
+    workers: Workers | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(
@@ -161,13 +169,23 @@ class _Work:
 
     def _sync(self, contract: TableContract, report: OnProgress) -> SyncResult:
         return sync_table(
-            self.workspace,
+            self._sharing(),
             contract,
             report,
             accept_smaller=self.accept_smaller,
             look=self.look,
             followed=self.followed.get(contract.name),
         )
+
+    def _sharing(self) -> Workspace:
+        """The workspace, by which a source is read on as many of its ``connections`` as the workers
+        leave."""
+        alive = sum(one.alive for one in self.workers.processes) if self.workers else 0
+        if not alive:
+            return self.workspace
+        config = self.workspace.config
+        most = max(source.connections for source in config.sources.values())
+        return replace(self.workspace, config=with_connections(config, max(1, most - alive)))
 
     def _try(self, contract: TableContract, act: Act) -> Outcome[SyncResult]:
         """One table, in this thread."""
@@ -182,17 +200,15 @@ class _Work:
         self, contracts: Sequence[TableContract], jobs: int, act: Act
     ) -> Iterator[Outcome[SyncResult]]:
         self.stopped.clear()
-        small = [c for c in contracts if self._is_for_a_worker(c, jobs)]
-        workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
-        waiting = _Waiting(small if workers else [], contracts)
+        mine = self.workers or start_workers(self.workspace.config, contracts, self.look, jobs)
+        self.workers = mine
+        look, run_id = self.look or Look(), self.workspace.run_id
+        mine.begin(self.workspace.config, run_id, look, self.accept_smaller)
+        waiting = _Waiting([c for c in contracts if c.name in mine.small], contracts)
         ended: _Ended = queue.SimpleQueue()
         threads = [
-            threading.Thread(
-                target=self._run,
-                args=(waiting, ended, act, number < workers),
-                name=f"sync-{number}",
-            )
-            for number in range(min(jobs, len(contracts)))
+            threading.Thread(target=self._run, args=(waiting, ended, act, *given), name=f"sync-{n}")
+            for n, given in enumerate(_threads(mine, min(jobs, len(contracts))))
         ]
         for thread in threads:
             thread.start()
@@ -208,55 +224,46 @@ class _Work:
                 self.workspace.spark.cancel()
             for thread in threads:
                 thread.join()
-
-    def _is_for_a_worker(self, contract: TableContract, jobs: int) -> bool:
-        """Whether a sync of this table is expected to be short, and to need no Spark.
-
-        What a source allows is counted by each process for itself: so many reads must be allowed as
-        there are tables at once, and any number of rows. What was loaded of a log is known here."""
-        if self.look is None or contract.by_log or contract.landed:
-            return False
-        source = self.workspace.config.sources[contract.source]
-        if source.connections < jobs or source.rows_per_second is not None:
-            return False
-        new = contract.name not in self.look.through
-        plain = contract.entity is None and contract.clean != "table"
-        rows = self.look.estimates.get(contract.name)
-        return (new or contract.copies) and plain and rows is not None and rows <= SMALL_COPY
+            mine.close()
 
     def _run(
         self,
         waiting: _Waiting,
         ended: _Ended,
         act: Act,
-        with_worker: bool,
+        lane: WorkerLane | None,
+        any_table: bool,
     ) -> None:
         """One of the threads: table after table, in a Spark session of its own; small ones in a
-        process of its own, if it has one."""
+        lane of a worker, if it has one.
+
+        Args:
+            any_table: whether it takes others than small ones, too.
+        """
+        take = waiting.next if any_table else waiting.last_small
         try:
-            if with_worker:
-                self._run_worker(waiting, ended)
+            if lane is not None:
+                self._run_lane(lane, waiting, ended)
+                if not any_table:
+                    return
             with self.workspace.spark.own_session():
-                while not self.stopped.is_set() and (contract := waiting.next()):
+                while not self.stopped.is_set() and (contract := take()):
                     ended.put(self._try(contract, act))
         except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
             ended.put(error)
 
-    def _run_worker(self, waiting: _Waiting, ended: _Ended) -> None:
+    def _run_lane(self, lane: WorkerLane, waiting: _Waiting, ended: _Ended) -> None:
         """Small tables, until none waits or their worker dies."""
-        level = logging.getLogger().getEffectiveLevel()
-        run_id, look = self.workspace.run_id, self.look or Look()
-        orders = Orders(self.workspace.config, run_id, look, self.accept_smaller, level)
-        with closing(WorkerProcess(orders)) as worker:
-            usable = worker.wait_until_ready(self.stopped.is_set)
-            while usable and not self.stopped.is_set() and (contract := waiting.next_small()):
-                found = Outcome.of(contract.name, partial(self._sync_in, worker, contract))
-                ended.put(found)
-                usable = found.error is None or worker.alive
+        usable = lane.wait_until_ready(self.stopped.is_set)
+        while usable and not self.stopped.is_set() and (contract := waiting.first_small()):
+            found = Outcome.of(contract.name, partial(self._sync_in, lane, contract))
+            ended.put(found)
+            usable = found.error is None or lane.worker.alive
+        lane.close()
 
-    def _sync_in(self, worker: WorkerProcess, contract: TableContract) -> SyncResult:
+    def _sync_in(self, lane: WorkerLane, contract: TableContract) -> SyncResult:
         with self.watch(contract) as report:
-            return worker.sync(contract, report, self.stopped.is_set)
+            return lane.sync(contract, report, self.stopped.is_set)
 
     def _heeding(self, report: OnProgress) -> OnProgress:
         """A report by which a load that nobody waits for any more ends."""

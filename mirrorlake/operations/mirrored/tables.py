@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -45,18 +46,24 @@ class _Tables(MirroredKind[TableContract, SyncResult]):
         left = [table for table in tables if table.name not in look.unchanged]
         if not left:
             return
-        workspace = run.workspace
-        from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+        from mirrorlake.operations.loading.workers import default_jobs, start_workers
 
-        yield from sync_tables(
-            workspace,
-            left,
-            jobs=options.jobs or default_jobs(config, left),
-            accept_smaller=options.accept_smaller,
-            look=look,
-            watch=watch,
-            along=run.along.of(workspace) if run.along is not None else None,
-        )
+        jobs = options.jobs or default_jobs(config, left)
+        # They import what a sync needs while this process does.
+        with closing(start_workers(config, left, look, jobs)) as workers:
+            workspace = run.workspace
+            from mirrorlake.operations.loading.sync_tables import sync_tables
+
+            yield from sync_tables(
+                workspace,
+                left,
+                jobs=jobs,
+                accept_smaller=options.accept_smaller,
+                look=look,
+                watch=watch,
+                along=run.along.of(workspace) if run.along is not None else None,
+                workers=workers,
+            )
 
     @override
     def status(self, known: KnownOfAll, table: TableContract) -> TableStatus:

@@ -21,10 +21,17 @@ _NAME = ("source", "database", "table", "group")
 
 def record_contract(ledger: Ledger, contract: Mirrored) -> None:
     """Keep a contract as its table's layers are now; nothing is written where that is the same."""
-    name = f"{_OF_CONTRACT}{contract.name}"
-    text = json.dumps(contract_fields(contract), sort_keys=True)
-    if ledger.definition(name) != text:
-        ledger.record_definition(name, text)
+    if not is_recorded(ledger, contract):
+        ledger.record_definition(f"{_OF_CONTRACT}{contract.name}", _text(contract))
+
+
+def is_recorded(ledger: Ledger, contract: Mirrored) -> bool:
+    """Whether the ledger keeps this very contract of its table."""
+    return ledger.definition(f"{_OF_CONTRACT}{contract.name}") == _text(contract)
+
+
+def _text(contract: Mirrored) -> str:
+    return json.dumps(contract_fields(contract), sort_keys=True)
 
 
 def recorded_contract(ledger: Ledger, contract: Mirrored) -> dict[str, Any] | None:

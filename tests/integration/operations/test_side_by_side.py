@@ -14,8 +14,9 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import FOLDED
 from mirrorlake.destinations.iceberg.model import snapshot_property
 from mirrorlake.errors import SchemaError
-from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+from mirrorlake.operations.loading.sync_tables import sync_tables
 from mirrorlake.operations.loading.unchanged import look_at
+from mirrorlake.operations.loading.workers import default_jobs
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress

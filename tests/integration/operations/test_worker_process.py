@@ -17,7 +17,13 @@ from mirrorlake.errors import MachineError, SchemaError
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import Watch, sync_tables
 from mirrorlake.operations.loading.unchanged import Look, look_at
-from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
+from mirrorlake.operations.loading.worker_process import (
+    LANES,
+    Orders,
+    WorkerLane,
+    WorkerProcess,
+)
+from mirrorlake.operations.loading.workers import with_connections
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress
@@ -38,7 +44,7 @@ CONTRACTS: dict[str, Any] = {
 @pytest.fixture
 def workspace(sql: Sql, engine_for: EngineFor, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr("mirrorlake.operations.loading.sync_tables._WORTH_A_WORKER", 4)
+    monkeypatch.setattr("mirrorlake.operations.loading.workers._WORTH_A_WORKER", 4)
     for name in CONTRACTS:
         sql(
             f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(20), day DATE, modified_at "
@@ -55,29 +61,31 @@ class Worker(WorkerProcess):
     started: list[Worker]
     ready: threading.Event
 
-    def __init__(self, *orders: Any) -> None:
-        super().__init__(*orders)
+    def __init__(self) -> None:
+        super().__init__()
         self.done: list[str] = []
+        self.lanes = tuple(Lane(self, lane._ours) for lane in self.lanes)
         self.started.append(self)
+
+
+class Lane(WorkerLane):
+    """A lane of one."""
 
     def wait_until_ready(self, given_up: Callable[[], bool]) -> bool:
         usable = super().wait_until_ready(given_up)
-        self.ready.set()
+        Worker.ready.set()
         return usable
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def sync(self, contract: TableContract, *more: Any) -> Any:
-        self.done.append(contract.table)
+        assert isinstance(self.worker, Worker)
+        self.worker.done.append(contract.table)
         return super().sync(contract, *more)
 
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
     Worker.started, Worker.ready = [], threading.Event()
-    monkeypatch.setattr("mirrorlake.operations.loading.sync_tables.WorkerProcess", Worker)
+    monkeypatch.setattr("mirrorlake.operations.loading.workers.WorkerProcess", Worker)
     return Worker.started
 
 
@@ -142,7 +150,7 @@ def test_two_processes_are_as_exact_as_one(
 
 
 @pytest.mark.full
-def test_a_worker_that_is_killed_costs_the_table_that_it_was_at(
+def test_a_worker_that_is_killed_costs_the_tables_that_it_was_at(
     server: EmbeddedServer, database: str, workspace: Workspace, workers: list[Worker]
 ) -> None:
     @contextmanager
@@ -154,11 +162,13 @@ def test_a_worker_that_is_killed_costs_the_table_that_it_was_at(
 
     found = _sync(workspace, watch)
     [worker] = workers
-    [lost] = [one for one in found.values() if one.error]
-    assert worker.done == [lost.name.rpartition(".")[2]]
-    assert isinstance(lost.error, MachineError)
-    assert lost.error.retryable
-    assert f"mirrorlake sync {lost.name}" in str(lost.error)
+    lost = [one for one in found.values() if one.error]
+    assert {one.name.rpartition(".")[2] for one in lost} == set(worker.done)
+    assert 1 <= len(lost) <= LANES
+    for one in lost:
+        assert isinstance(one.error, MachineError)
+        assert one.error.retryable
+        assert f"mirrorlake sync {one.name}" in str(one.error)
     assert not [one.error for one in _sync(workspace).values() if one.error]
     _assert_all_exact(server, workspace, database)
 
@@ -208,13 +218,16 @@ def test_a_worker_ends_with_the_sync_that_started_it(
     workspace: Workspace, workers: list[Worker]
 ) -> None:
     orders = Orders(workspace.config, workspace.run_id, _look(workspace), False, logging.WARNING)
-    worker = Worker(orders)
-    assert worker.wait_until_ready(lambda: False)
-    contract = workspace.config.tables[0]
-    worker._ours.send(contract)
+    worker = Worker()
+    worker.begin(orders)
+    contracts = workspace.config.tables
+    for lane, contract in zip(worker.lanes, contracts, strict=False):
+        assert lane.wait_until_ready(lambda: False)
+        lane.send(contract)
     worker.close()  # as the death of a process does it
-    load = workspace.ledger.last_load(contract.name)
-    assert load is None or load.state in {"success", "errored"}
+    for contract in contracts:
+        load = workspace.ledger.last_load(contract.name)
+        assert load is None or load.state in {"success", "errored"}
     assert all(one.result for one in _sync(workspace).values())
 
 
@@ -237,7 +250,7 @@ def test_tables_that_no_worker_gets(
     source: dict[str, Any],
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr("mirrorlake.operations.loading.sync_tables._WORTH_A_WORKER", 1)
+    monkeypatch.setattr("mirrorlake.operations.loading.workers._WORTH_A_WORKER", 1)
     names = ("t1", "t2")
     for name in names:
         sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
@@ -258,3 +271,18 @@ def test_a_table_that_needs_spark_after_all(
     [worker] = workers
     assert "t00" in worker.done
     _assert_all_exact(server, workspace, database)
+
+
+def test_processes_read_on_no_more_connections_than_a_source_has(workspace: Workspace) -> None:
+    """Each counts its reads by itself."""
+    [source] = with_connections(workspace.config, 1).sources.values()
+    assert source.connections == 1
+    [source] = with_connections(workspace.config, 9).sources.values()
+    assert source.connections == workspace.config.sources[source.name].connections
+
+
+def test_a_worker_that_was_told_nothing_ends_at_once() -> None:
+    worker = WorkerProcess()
+    assert worker.alive
+    worker.close()
+    assert not worker.alive

@@ -6,7 +6,7 @@ compared with it (`mirrorlake.destinations.iceberg.commits.heads`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from pyiceberg.table import Table
 
@@ -65,13 +65,15 @@ def record_heads(
     lease: Lease,
     moved: Sequence[MovedTable],
     accepted: Collection[Identifier] = (),
+    last: Sequence[Callable[[], object]] = (),
 ) -> None:
-    """Record what the commits of ours under one lease left, and give it back where that was
-    anything. What other hands moved, and nobody put right, stays as it is recorded.
+    """Record what the commits of ours under one lease left, and give it back where there was
+    anything to record. What other hands moved, and nobody put right, stays as it is recorded.
 
     Args:
         moved: what other hands had moved when the lease was taken.
         accepted: what of it was put right since.
+        last: what else is to be recorded with it.
     """
     heads = {head.name: head for head in ledger.lake_heads(contract.name)}
     layers = layers_of_table(ledger, contract)
@@ -101,9 +103,10 @@ def record_heads(
         with lake.translated(identifier):
             if identifier in accepted or _is_known(table, head, layer):
                 new.append(read_head(table, contract.name, identifier))
-    if gone or new:
+    if gone or new or last:
         ledger.give_back(
             lease,
+            *last,
             lambda: ledger.forget_lake_heads(gone),
             lambda: ledger.record_lake_heads(new),
         )

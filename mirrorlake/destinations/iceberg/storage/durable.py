@@ -33,6 +33,8 @@ _WORTH_THREADS = 3
 """Starting threads takes longer than flushing fewer files one after the other."""
 IMPLEMENTATION = f"{__name__}.DurableFileIO"
 """What PyIceberg's property ``py-io-impl`` says."""
+_NAMED: set[Path] = set()
+"""Folders whose names this process flushed. One that is made again was not there just before."""
 
 
 class DurableFileIO(PyArrowFileIO):
@@ -62,15 +64,22 @@ class _DurableOutput:
         return len(self._output)
 
     def create(self, overwrite: bool = False) -> Any:
-        return DurableStream(self._output.create(overwrite=overwrite), self._path)
+        folder = self._path.parent
+        is_named = folder in _NAMED and folder.exists()
+        return DurableStream(self._output.create(overwrite=overwrite), self._path, is_named)
 
 
 class DurableStream:
-    """An output stream that is flushed to the disk when it is closed; ``native`` is PyArrow's."""
+    """An output stream that is flushed to the disk when it is closed; ``native`` is PyArrow's.
 
-    def __init__(self, native: Any, path: Path) -> None:
+    Args:
+        is_named: whether the file's folder is on the disk under its name already.
+    """
+
+    def __init__(self, native: Any, path: Path, is_named: bool = False) -> None:
         self.native = native
         self._path = path
+        self._is_named = is_named
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.native, name)
@@ -86,7 +95,10 @@ class DurableStream:
         if self.native.closed:
             return
         self.native.close()
-        flush_files([self._path])
+        folder = self._path.parent
+        for path in (self._path, folder, *([] if self._is_named else [folder.parent])):
+            _flush(path)
+        _NAMED.add(folder)
 
 
 def native(stream: Any) -> Any:
