@@ -117,7 +117,7 @@ def sync_read(
 ) -> dict[str, Done]:
     """Sync tables that are read from a server; by name, what became of each."""
     from mirrorlake.operations.loading.results import unchanged_result
-    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.loading.sync_tables import default_jobs, small_jobs, sync_tables
     from mirrorlake.operations.loading.unchanged import Look, look_at
 
     if not contracts:
@@ -131,7 +131,8 @@ def sync_read(
     left = [contract for contract in contracts if contract.name not in done]
     context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
     jobs = default_jobs(workspace.config, left) if left else 1
-    for one in sync_tables(workspace, left, jobs=jobs, accept_smaller=accept_smaller, look=look):
+    terms = {"jobs": jobs, "small": small_jobs(workspace.config)}
+    for one in sync_tables(workspace, left, **terms, accept_smaller=accept_smaller, look=look):
         name = one.contract.name
         if one.result is not None:
             words = f"{one.result.window} window, {plural(one.result.rows, 'row')}, "

@@ -228,10 +228,10 @@ def _sync(
         config, chosen, look, quiet=quiet, accept_smaller=accept_smaller, jobs=jobs, along=along
     )
     results += done
-    order = [contract.name for contract in chosen]
+    order = {contract.name: number for number, contract in enumerate(chosen)}
     # One that was unchanged, and was brought to where the others are, may have failed then.
-    failures.sort(key=lambda failure: order.index(failure[0]) if failure[0] in order else -1)
-    results.sort(key=lambda result: order.index(result.table) if result.table in order else -1)
+    failures.sort(key=lambda failure: order.get(failure[0], -1))
+    results.sort(key=lambda result: order.get(result.table, -1))
     return results, failures
 
 
@@ -250,11 +250,12 @@ def _sync_moved(
 
     import_arrow_alone()
     from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.loading.sync_tables import default_jobs, sync_tables
+    from mirrorlake.operations.loading.sync_tables import default_jobs, small_jobs, sync_tables
     from mirrorlake.workspace import Workspace
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
+    small = 1 if jobs else small_jobs(config)
     jobs = jobs or default_jobs(config, chosen)
     with Workspace.open(config) as workspace, Bars(show.errors, quiet=quiet) as bars:
         done, running = bars.count("all tables", len(chosen)), set[str]()
@@ -271,6 +272,7 @@ def _sync_moved(
             for synced in sync_tables(
                 *(workspace, chosen),
                 jobs=jobs,
+                small=small,
                 accept_smaller=accept_smaller,
                 look=look,
                 watch=watch,

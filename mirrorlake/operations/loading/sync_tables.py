@@ -14,9 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.merge.small_fold import SMALL_COPY
 from mirrorlake.operations.loading.follow_log import Along, Followed, follow_tables
@@ -32,6 +34,9 @@ _LARGE = 100_000
 """Smaller tables are folded in no time, whatever is written of them."""
 _WORTH_A_WORKER = 16
 """So many small tables take as long as the start of a worker, and more."""
+_WAITED_FOR = 8
+"""How many small tables at once where each file is waited for: their processor time is a fraction
+of that. Rows are read from a source by as many as its ``connections`` allow, as ever."""
 Watch = Callable[[TableContract], AbstractContextManager[OnProgress]]
 """What a table's load is watched by, while the block runs."""
 
@@ -46,11 +51,18 @@ def default_jobs(config: Config, contracts: Sequence[TableContract]) -> int:
     return max(1, min(reads, os.cpu_count() or 1, len(contracts)))
 
 
+def small_jobs(config: Config) -> int:
+    """How many tables at once where all are small and need no Spark: more than `default_jobs`, if
+    the warehouse is in an object store, whose answers are waited for."""
+    return _WAITED_FOR if in_cloud_storage(config.lake.warehouse) else 1
+
+
 def sync_tables(
     workspace: Workspace,
     contracts: Sequence[TableContract],
     *,
     jobs: int = 1,
+    small: int = 1,
     accept_smaller: bool = False,
     look: Look | None = None,
     watch: Watch | None = None,
@@ -65,6 +77,7 @@ def sync_tables(
     begun are left, and those that have are given up as soon as they can be.
 
     Args:
+        small: how many at once as long as small ones are left, if that is more than ``jobs``.
         accept_smaller, look: see `sync_table`.
         watch: called in the thread that syncs the table.
         followed: what was loaded just before of the tables that follow a log; None: their logs are
@@ -80,7 +93,7 @@ def sync_tables(
     groups = group_by_log(workspace.ledger, contracts, followed)
     groups = [group for group in groups if group.is_shown_at_once or beside is not None]
     grouped = {contract.name for group in groups for contract in group.all}
-    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed)
+    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed, small)
     yield from work.run(jobs, [c for c in contracts if c.name not in grouped])
     for group in groups:
         run = partial(work.run, jobs)
@@ -116,6 +129,14 @@ def _unwatched(_: TableContract) -> AbstractContextManager[OnProgress]:
     return nullcontext(lambda _: None)
 
 
+class _Takes(Enum):
+    """What a thread takes: small tables before any other, in a worker; any; or small ones alone."""
+
+    WITH_WORKER = 1
+    ANY = 2
+    SMALL = 3
+
+
 class _Waiting:
     """Tables that no thread has begun; small ones are those that a worker may take."""
 
@@ -144,15 +165,20 @@ class _Work:
     look: Look | None
     watch: Watch
     followed: Mapping[str, Followed]
+    small_jobs: int = 1
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def run(
         self, jobs: int, contracts: Sequence[TableContract], act: Act | None = None
     ) -> Iterator[Synced]:
         """Do something with tables, so many at once; by default sync them."""
+        more: list[TableContract] = []
+        if act is None and self.small_jobs > jobs:
+            small = [c for c in contracts if self._is_small(c)]
+            more = small if len(small) > jobs else []
         act = act or self._sync
-        if jobs > 1 and contracts:
-            yield from self._side_by_side(contracts, jobs, act)
+        if contracts and (jobs > 1 or more):
+            yield from self._side_by_side(contracts, jobs, more, act)
             return
         for contract in contracts:
             yield self._try(contract, act)
@@ -176,21 +202,14 @@ class _Work:
             return Synced(contract, error=error)
 
     def _side_by_side(
-        self, contracts: Sequence[TableContract], jobs: int, act: Act
+        self, contracts: Sequence[TableContract], jobs: int, more: Sequence[TableContract], act: Act
     ) -> Iterator[Synced]:
+        """Args:
+        more: small tables for threads beside ``jobs`` of them; none where these are enough.
+        """
         self.stopped.clear()
-        small = [c for c in contracts if self._is_for_a_worker(c, jobs)]
-        workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
-        waiting = _Waiting(small if workers else [], contracts)
         ended: queue.SimpleQueue[Synced | BaseException] = queue.SimpleQueue()
-        threads = [
-            threading.Thread(
-                target=self._run,
-                args=(waiting, ended, act, number < workers),
-                name=f"sync-{number}",
-            )
-            for number in range(min(jobs, len(contracts)))
-        ]
+        threads = self._threads(contracts, jobs, more, partial(self._run, ended, act))
         for thread in threads:
             thread.start()
         try:
@@ -206,35 +225,63 @@ class _Work:
             for thread in threads:
                 thread.join()
 
-    def _is_for_a_worker(self, contract: TableContract, jobs: int) -> bool:
-        """Whether a sync of this table is expected to be short, and to need no Spark.
+    def _threads(
+        self,
+        contracts: Sequence[TableContract],
+        jobs: int,
+        more: Sequence[TableContract],
+        run: Callable[[_Waiting, _Takes], None],
+    ) -> list[threading.Thread]:
+        """Threads, not started: some of those that take any table may have a worker first."""
+        may = [c for c in contracts if self._is_for_a_worker(c, jobs)]
+        small = more or may
+        workers = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
+        if len(may) < len(small):
+            workers = 0
+        waiting = _Waiting(small if workers or more else [], contracts)
+        beside = min(self.small_jobs, len(more)) - jobs if more else 0
+        takes = [_Takes.WITH_WORKER] * workers + [_Takes.ANY] * (
+            min(jobs, len(contracts)) - workers
+        )
+        takes += [_Takes.SMALL] * beside
+        return [
+            threading.Thread(target=run, args=(waiting, one), name=f"sync-{number}")
+            for number, one in enumerate(takes)
+        ]
 
-        What a source allows is counted by each process for itself: so many reads must be allowed as
-        there are tables at once, and any number of rows. What was loaded of a log is known here."""
+    def _is_small(self, contract: TableContract) -> bool:
+        """Whether a sync of this table is expected to be short, and to need no Spark. What was
+        loaded of a log is known here alone."""
         if self.look is None or contract.by_log or contract.landed:
-            return False
-        source = self.workspace.config.sources[contract.source]
-        if source.connections < jobs or source.rows_per_second is not None:
             return False
         new = contract.name not in self.look.through
         plain = contract.entity is None and contract.clean != "table"
         rows = self.look.estimates.get(contract.name)
         return (new or contract.copies) and plain and rows is not None and rows <= SMALL_COPY
 
+    def _is_for_a_worker(self, contract: TableContract, jobs: int) -> bool:
+        """Whether a worker may sync it: what a source allows is counted by each process for itself,
+        so as many reads must be allowed as there are tables at once, and any number of rows."""
+        if not self._is_small(contract):
+            return False
+        source = self.workspace.config.sources[contract.source]
+        return source.connections >= jobs and source.rows_per_second is None
+
     def _run(
         self,
-        waiting: _Waiting,
         ended: queue.SimpleQueue[Synced | BaseException],
         act: Act,
-        with_worker: bool,
+        waiting: _Waiting,
+        takes: _Takes,
     ) -> None:
         """One of the threads: table after table, in a Spark session of its own; small ones in a
         process of its own, if it has one."""
+        take = waiting.next_small if takes is _Takes.SMALL else waiting.next
         try:
-            if with_worker:
+            if takes is _Takes.WITH_WORKER:
                 self._run_worker(waiting, ended)
             with self.workspace.spark.own_session():
-                while not self.stopped.is_set() and (contract := waiting.next()):
+                while not self.stopped.is_set() and (contract := take()):
                     ended.put(self._try(contract, act))
         except BaseException as error:  # noqa: BLE001 - the caller's thread raises it
             ended.put(error)
