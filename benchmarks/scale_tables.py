@@ -64,7 +64,8 @@ def _make_tables(source: Source, database: str, tables: int) -> None:
         cursor.execute(f"USE {database}")
         for number in range(tables):
             cursor.execute(
-                f"CREATE TABLE t{number} (id INT PRIMARY KEY, name VARCHAR(40), price DECIMAL(10,2),"
+                f"CREATE TABLE t{number} (id INT PRIMARY KEY, name VARCHAR(40),"
+                " price DECIMAL(10,2),"
                 " modified_at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)"
                 " ON UPDATE CURRENT_TIMESTAMP(6), KEY (modified_at))"
             )
@@ -136,10 +137,13 @@ def _sizes(path: Path, shape: Shape) -> str:
     catalog = (lake / "catalog.db").stat().st_size
     ledger = sum(file.stat().st_size for file in path.parent.glob("ledger.db*"))
     held = sum(file.stat().st_size for file in files) - catalog
+
+    def size(bytes_held: int) -> str:
+        return f"{bytes_held / 1e6:.1f} MB ({bytes_held / shape.tables / 1e3:.1f} kB a table)"
+
     return (
-        f"Then the ledger has {ledger / 1e6:.1f} MB ({ledger / shape.tables / 1e3:.1f} kB a table), "
-        f"the catalog {catalog / 1e6:.1f} MB ({catalog / shape.tables / 1e3:.1f} kB), the lake "
-        f"{len(files):,} files with {held / 1e6:.0f} MB ({held / shape.tables / 1e3:.0f} kB a table)."
+        f"Then the ledger has {size(ledger)}, the catalog {size(catalog)}, the lake "
+        f"{len(files):,} files with {size(held)}."
     )
 
 
@@ -164,8 +168,7 @@ def _location(path: Path, source: str, ticks: int) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, "-m", module, str(path), source, str(ticks)],
         cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         check=False,
     )
