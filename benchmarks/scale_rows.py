@@ -29,6 +29,7 @@ from mirrorlake.ledger import Ledger
 from tests.support.spark_cluster import Cluster, standalone_cluster
 
 ROWS, WORKERS = 100_000_000, 2
+TERMS = {"mode": "append", "key": ["id"], "cursor": "id"}
 _STEP = 5_000_000
 _LOOK = 2.0
 """Seconds between two looks at memory: each reads all of /proc."""
@@ -96,7 +97,7 @@ def _contract(source: Source, master: str) -> Path:
                 "user": USER,
                 "password": "${env:BENCH_PASSWORD}",
                 "connections": WORKERS,
-                "databases": {"big": {"tables": {"events": {"mode": "full", "key": ["id"]}}}},
+                "databases": {"big": {"tables": {"events": TERMS}}},
             }
         },
     }
@@ -169,7 +170,7 @@ def _section(source: Source, path: Path, steps: list[Step], rows: int, filled: f
     columns = ("command", "s", "rows a second", "driver CPU s", "workers CPU s", "server CPU s")
     columns += ("our CPU s a million rows", "server's", "driver, peak MB", "a worker, peak MB")
     about = (
-        f"{rows:,} rows of four columns, `mode: full`, read on a standalone Master and {WORKERS} "
+        f"{rows:,} rows of four columns, `mode: append`, read on a standalone Master and {WORKERS} "
         "Workers of one core each, on one machine with the driver and MariaDB. Once, cold. "
         "A worker is with its executor and Python."
     )
