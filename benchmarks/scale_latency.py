@@ -19,10 +19,14 @@ from benchmarks.location import load_note
 from benchmarks.many import ROWS, Times, change, make_tables, ours, timed, write_contract
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import Source, started
+from mirrorlake.config import load_config
+from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.sources.files.gcs_store import gcs_client
+from mirrorlake.workspace import Workspace
 from tests.support.gcs_process import emulator_process
 from tests.support.slow_store import CLASS_A, CLASS_B, FREE, Calls, SlowStore, slow_store
 
-TABLES, DELAY = 100, 0.05
+TABLES, DELAY, LOADS = 100, 0.05, 100
 BUCKET = "lake"
 SYNCS = (
     ("0 ms a call", 0.0, ()),
@@ -43,9 +47,9 @@ def run(runs: int, scale: float) -> Figures:
         os.environ["MIRRORLAKE_INIT_PASSWORD"] = source.password
         make_tables(source, tables)
         for number in range(runs):
-            for name, delay, options in SYNCS:
+            for place, (name, delay, options) in enumerate(SYNCS):
                 store.set_delay(delay)
-                path = _contract(source, store, f"{number}-{len(found)}")
+                path = _contract(source, store, f"{number}-{place}")
                 kinds = (FIRST, AGAIN, CHANGED) if not options else (FIRST,)
                 for kind in kinds:
                     if kind == CHANGED:
@@ -53,7 +57,9 @@ def run(runs: int, scale: float) -> Figures:
                     store.take_calls()
                     timed(ours("sync", path, *options), found.setdefault((name, kind), Times()))
                     calls[name, kind] = store.take_calls()
-    return [_section(found, calls, tables, runs), _kinds(calls, tables)]
+        store.set_delay(0)
+        load = _loads(source, store, max(10, round(LOADS * scale)))
+    return [_section(found, calls, tables, runs), _kinds(calls, tables), load]
 
 
 def _contract(source: Source, store: SlowStore, name: str) -> Path:
@@ -118,3 +124,52 @@ def _kinds(calls: dict[tuple[str, str], Calls], tables: int) -> Section:
 
 def _each(calls: Calls, tables: int, kinds: Sequence[str]) -> list[str]:
     return [f"{calls.billed(kind) / tables:.1f}" for kind in kinds]
+
+
+def _loads(source: Source, store: SlowStore, loads: int) -> Section:
+    """What one more load of a table calls, and leaves: many of one, each of one changed row, in a
+    process that is warm."""
+    path = _contract(source, store, "loads")
+    text = yaml.safe_load(path.read_text("utf-8"))
+    [server] = text["sources"].values()
+    server["databases"]["many"]["tables"] = {"t1": server["databases"]["many"]["tables"]["t1"]}
+    path.write_text(yaml.safe_dump(text), encoding="utf-8")
+    config = load_config(path)
+    [contract] = config.tables
+    with Workspace.open(config) as workspace:
+        sync_table(workspace, contract)
+        before, begun = _held(path, store), os.times()
+        store.take_calls()
+        for number in range(loads):
+            change(source, number, [1])
+            sync_table(workspace, contract)
+        calls, used, after = store.take_calls(), os.times(), _held(path, store)
+        made = len(workspace.ledger.successful_loads(contract.name)) - 1
+    cpu = used.user + used.system - begun.user - begun.system
+    grown = [
+        f"{(there - here) / made / 1e3:.2f}" for here, there in zip(before, after, strict=True)
+    ]
+    row = (
+        f"{made:,}",
+        *(f"{calls.billed(kind) / made:.1f}" for kind in (CLASS_A, CLASS_B, FREE)),
+        *grown,
+        f"{cpu / made:.3f}",
+    )
+    columns = ("loads", "class A a load", "class B a load", "free a load")
+    columns += ("ledger, kB a load", "catalog, kB a load", "bucket, kB a load", "CPU s a load")
+    about = (
+        f"One table of {ROWS:,} rows with a cursor, {made:,} loads of one changed row each, "
+        "loaded, folded and shown, without a JVM; in one process, without a delay. Nothing was expired: "
+        "`mirrorlake maintain` takes away what old versions hold."
+    )
+    return Section("One more load of few rows", about, columns, (row,))
+
+
+def _held(path: Path, store: SlowStore) -> tuple[int, int, int]:
+    """Bytes of the ledger, the catalog and the table's objects."""
+    databases = [
+        sum(file.stat().st_size for file in path.parent.glob(f"{name}.db*"))
+        for name in ("ledger", "catalog")
+    ]
+    blobs = gcs_client(store.endpoint).list_blobs(BUCKET, prefix="loads/")
+    return databases[0], databases[1], sum(blob.size or 0 for blob in blobs)
