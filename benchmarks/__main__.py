@@ -28,6 +28,10 @@ from benchmarks import (
     models,
     plan,
     proof,
+    scale_latency,
+    scale_rows,
+    scale_runs,
+    scale_tables,
     streams,
     tenants,
     tick,
@@ -58,6 +62,10 @@ PARTS: dict[str, Callable[[int, float], Figures]] = {
     "streams": streams.run,
     "plan": plan.run,
     "together": together.run,
+    "scale-tables": scale_tables.run,
+    "scale-runs": scale_runs.run,
+    "scale-rows": scale_rows.run,
+    "scale-latency": scale_latency.run,
 }
 
 
@@ -86,6 +94,7 @@ def main(runs: int, scale: float, part: tuple[str, ...], dry: bool) -> None:
                 "models",
                 "location",
                 "plan",
+                "scale",
                 "streams",
             )
             smaller = name.startswith(parts) and scale != 1

@@ -90,10 +90,11 @@ def python_side(name: str, module: str, folder: Path) -> Side:
 
 
 class Watched:
-    """Samples a process tree's memory until the block ends."""
+    """Samples a process tree's memory until the block ends, every so many seconds."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, interval: float = INTERVAL) -> None:
         self._pid = pid
+        self._interval = interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.peak = 0.0
@@ -109,15 +110,16 @@ class Watched:
 
     def _watch(self) -> None:
         while True:
-            found = [(_is_java(pid), _memory(pid)) for pid in _tree(self._pid)]
+            found = [(_is_java(pid), _memory(pid)) for pid in process_tree(self._pid)]
             self.peak = max(self.peak, sum(size for _, size in found))
             without = sum(size for java, size in found if not java)
             self.peak_without_jvm = max(self.peak_without_jvm, without)
-            if self._stop.wait(INTERVAL):
+            if self._stop.wait(self._interval):
                 return
 
 
-def _tree(root: int) -> list[int]:
+def process_tree(root: int) -> list[int]:
+    """A process, and all that it and its children started, as far as they run now."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -4,20 +4,29 @@ A server that is gone is found by TCP keepalive. One behind something that passe
 nothing is looked at by a second connection: where it is at work on the statement it is waited for,
 else the connection is closed, its transaction with it.
 
-Source: PostgreSQL 16 manual, 34.1.2 "Parameter Key Words", 28.2.3 "pg_stat_activity".
+A server that has as many connections as it takes is waited for too. Runs that end give theirs back;
+and who waits gives back what it does not use, else all runs of a full server would hold a
+connection to their ledger while they wait for one to their catalog.
+
+Source: PostgreSQL 16 manual, 34.1.2 "Parameter Key Words", 28.2.3 "pg_stat_activity", "Appendix A.
+PostgreSQL Error Codes" (53300); MySQL 8.0 manual, "Error Message Reference" (1040, 1203).
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import time
+import weakref
 from collections.abc import Callable, Generator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
 
+logger = logging.getLogger(__name__)
 _KEEPALIVE = {
     "keepalives": 1,
     "keepalives_idle": 60,
@@ -30,29 +39,84 @@ _MYSQL_SECONDS = 300
 statement of ours there takes."""
 
 
+_TAKEN_CODES = (1040, 1203)
+# libpq gives no state for what it met while it connected.
+_TAKEN_WORDS = ("too many clients", "remaining connection slots", "too many connections for")
+_MORE = "Let the server take more connections (max_connections), or have fewer runs at once"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+_ENGINES: weakref.WeakKeyDictionary[sa.Engine, int] = weakref.WeakKeyDictionary()
+"""Every engine whose waits are bounded → the process that made it: in one that was forked from that
+its connections are not to be closed."""
+
+
+def _all_taken(error: BaseException | None) -> bool:
+    """Whether a server refused a connection because it has as many as it takes."""
+    if error is None:
+        return False
+    if any(code in error.args[:1] for code in _TAKEN_CODES):
+        return True
+    return any(words in str(error) for words in _TAKEN_WORDS)
+
+
+def step_for(error: BaseException | None, otherwise: str) -> str:
+    """The next step of a connection that failed: another one where all were taken."""
+    return _MORE if _all_taken(error) else otherwise
+
+
 def bound_waits(engine: sa.Engine, seconds: float) -> sa.Engine:
     """The engine, whose new connections wait no longer than that for a server which does nothing.
 
     SQLite has a limit of its own (``timeout``).
     """
     kind = engine.dialect.name
+    _ENGINES[engine] = os.getpid()
+    waiting = weakref.ref(engine)
     if kind == "postgresql":
 
         @event.listens_for(engine, "do_connect")
         def _postgres(_: Any, __: Any, given: Any, named: dict[str, Any]) -> Any:
             named.setdefault("connect_timeout", max(2, round(seconds)))
             named = _KEEPALIVE | named  # what a URL says itself stays
-            return _bounded().connect(*given, **named, mirrorlake_seconds=seconds)
+            connect = partial(_bounded().connect, *given, **named, mirrorlake_seconds=seconds)
+            return _once_one_is_free(connect, seconds, waiting)
 
     elif kind in ("mysql", "mariadb"):
 
         @event.listens_for(engine, "do_connect")
-        def _mysql(_: Any, __: Any, ___: Any, named: dict[str, Any]) -> None:
+        def _mysql(dialect: Any, _: Any, given: Any, named: dict[str, Any]) -> Any:
             named.setdefault("connect_timeout", max(1, round(seconds)))
             named.setdefault("read_timeout", max(_MYSQL_SECONDS, 2 * seconds))
             named.setdefault("write_timeout", max(_MYSQL_SECONDS, 2 * seconds))
+            connect = partial(dialect.connect, *given, **named)
+            return _once_one_is_free(connect, seconds, waiting)
 
     return engine
+
+
+def _once_one_is_free(
+    connect: Callable[[], Any], seconds: float, waiting: weakref.ref[sa.Engine]
+) -> Any:
+    """A connection. While all are taken, one is waited for, and no longer than that."""
+    until, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    while True:
+        try:
+            return connect()
+        except Exception as error:
+            left = until - time.monotonic()
+            if not _all_taken(error) or left <= 0:
+                raise
+            level = logging.INFO if pause == _FIRST_PAUSE else logging.DEBUG
+            logger.log(level, "all connections are taken: waiting for one, %.0f s at most", left)
+            _give_back_idle(waiting())
+        time.sleep(min(pause, max(left, 0.0)))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _give_back_idle(waiting: sa.Engine | None) -> None:
+    """Close the connections of this process's other engines that nobody uses now."""
+    for engine, process in list(_ENGINES.items()):
+        if engine is not waiting and process == os.getpid():
+            engine.dispose()
 
 
 @lru_cache(maxsize=1)

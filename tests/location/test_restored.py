@@ -1,4 +1,4 @@
-"""Dagster's own storage, copied in the order that docs/backup.md has, beside a ledger and a lake
+"""Dagster's own storage, copied in the order that docs/backup-dagster.md has, beside a ledger and a lake
 that were put back: older than they are, newer, of the same time, lost. What Dagster shows is what
 is in the lake, as PyIceberg counts it."""
 
@@ -49,7 +49,7 @@ class Storage:
         return self._on_postgres("dagster")
 
     def keep(self) -> None:
-        """The copy that docs/backup.md names, while Dagster runs."""
+        """The copy that docs/backup-dagster.md names, while Dagster runs."""
         if self.server is not None:
             self.server.put_database("kept", "dagster")
             return

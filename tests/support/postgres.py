@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +48,6 @@ TUNING = {
     "fsync": "off",
     "full_page_writes": "off",
     "shared_buffers": "16MB",
-    "max_connections": "100",
     # A lock that is waited for is told sooner.
     "deadlock_timeout": "200ms",
 }
@@ -119,8 +118,9 @@ def unpacked() -> Path:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
+def running_postgres(max_connections: int = 100) -> Iterator[Postgres]:
     """A server with an empty data folder; it ends with the block, or with this process."""
+    tuning = {**TUNING, "max_connections": str(max_connections)}
     # Root's own folder for temporary files may be closed to everybody else.
     place = "/tmp" if os.geteuid() == 0 else None  # noqa: S108
     runtime = Path(tempfile.mkdtemp(prefix="ml-pg-", dir=place))
@@ -130,7 +130,7 @@ def running_postgres() -> Iterator[Postgres]:
             home = Path(shutil.copytree(home, runtime / "files"))
         data = _initialise(home, runtime)
         port = free_port()
-        running = _start(home, data, port, runtime)
+        running = _start(home, data, port, runtime, tuning)
 
         def restart(pause: float) -> None:
             nonlocal running
@@ -140,7 +140,7 @@ def running_postgres() -> Iterator[Postgres]:
             while (data / "postmaster.pid").exists():
                 time.sleep(0.02)
             time.sleep(pause)
-            running = _start(home, data, port, runtime)
+            running = _start(home, data, port, runtime, tuning)
             _wait(port, runtime / "log")
 
         try:
@@ -188,8 +188,10 @@ def _become() -> Sequence[str]:
     return [sys.executable, "-I", "-S", "-c", code]
 
 
-def _start(home: Path, data: Path, port: int, runtime: Path) -> tuple[subprocess.Popen[bytes], int]:
-    settings = {**TUNING, "listen_addresses": HOST, "port": str(port)}
+def _start(
+    home: Path, data: Path, port: int, runtime: Path, tuning: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], int]:
+    settings = {**tuning, "listen_addresses": HOST, "port": str(port)}
     settings["unix_socket_directories"] = ""
     words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     server = [*_become(), str(home / "bin" / "postgres"), "-D", str(data), *words]

@@ -42,6 +42,7 @@ from mirrorlake.ledger.database.servers import (
     words_of,
 )
 from mirrorlake.ledger.tables import META, METADATA
+from mirrorlake.runtime.database_waits import step_for
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -267,9 +268,10 @@ class Database:
 
     def _lost(self, error: DBAPIError, seconds: float) -> LedgerLost:
         waited = f" (waited {seconds:.1f} s for a connection)" if seconds >= 1 else ""
+        step = "See that the server runs and lets this user in (ledger.url)"
         return LedgerLost(
             f"the ledger {self._shown} could not be used: {words_of(error)}{waited}",
-            next_step="See that the server runs and lets this user in (ledger.url)",
+            next_step=step_for(error.orig, step),
             retryable=may_pass(error),
         )
 

@@ -21,7 +21,7 @@ from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.loading.sync_together import Act, GroupSync, StageBeside, group_by_log
 from mirrorlake.operations.loading.unchanged import Look
-from mirrorlake.operations.loading.worker_process import LANES, WorkerLane
+from mirrorlake.operations.loading.worker_process import WorkerLane
 from mirrorlake.operations.loading.workers import Workers, start_workers, with_connections
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress, Progress
@@ -47,8 +47,8 @@ def sync_tables(
     beside: StageBeside | None = None,
     workers: Workers | None = None,
 ) -> Iterator[Outcome[SyncResult]]:
-    """Sync tables, ``jobs`` of them at once, of many small ones twice as many; what became of each,
-    as they end.
+    """Sync tables, ``jobs`` of them at once, of many small ones several times as many; what became
+    of each, as they end.
 
     Several tables that follow the log of one source are shown at one moment. A table that fails
     does not stop the others. Where the caller stops early, or is interrupted, tables that have not
@@ -115,7 +115,7 @@ def _threads(workers: Workers, jobs: int) -> list[tuple[WorkerLane | None, bool]
         (lane, not number) for one in workers.processes for number, lane in enumerate(one.lanes)
     ]
     alone = jobs - len(workers.processes)
-    more = alone * (LANES - 1) if workers.processes else 0
+    more = alone * (workers.lanes - 1) if workers.processes else 0
     return [*lanes, *[(None, True)] * alone, *[(None, False)] * more]
 
 

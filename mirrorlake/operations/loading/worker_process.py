@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from mirrorlake.operations.loading.unchanged import Look
 
 READY = "ready"
-LANES = 2
-"""How many tables a process syncs at once, where they are small: while one of them waits for a disk
-the other computes."""
 _SERVE = "mirrorlake.operations.loading.worker"
 _LOOKS = 0.2
 """Seconds between two looks at whether the caller waits no more."""
@@ -62,6 +59,9 @@ class Fault:
 class WorkerProcess:
     """A worker, seen from the process that started it. It starts at once, and waits for `begin`.
 
+    Args:
+        lanes: how many tables it syncs at once.
+
     Attributes:
         lanes: its tables at once; each lane is used by one thread.
 
@@ -69,8 +69,8 @@ class WorkerProcess:
         MachineError: it could not be started.
     """
 
-    def __init__(self) -> None:
-        pairs = [multiprocessing.Pipe() for _ in range(LANES)]
+    def __init__(self, lanes: int) -> None:
+        pairs = [multiprocessing.Pipe() for _ in range(lanes)]
         theirs = [end for _, end in pairs]
         ends = [end.fileno() for end in theirs]
         program = (

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.config import Config, TableContract
+from mirrorlake.config.fields import bucket_of
 from mirrorlake.errors import MachineError
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
@@ -21,6 +22,9 @@ logger = logging.getLogger(__name__)
 
 SMALL_ROWS = 20_000
 """A table of so many rows is synced in a moment, without Spark."""
+LANES, _LANES_IN_BUCKETS = 2, 4
+"""How many small tables a process syncs at once: while one of them waits for a disk the other
+computes. An object store is waited for most of the time."""
 _WORTH_A_WORKER = 16
 """So many small tables take as long as the start of a worker, and more."""
 
@@ -41,9 +45,11 @@ class Workers:
 
     Attributes:
         small: the names of the tables that they may be given.
+        lanes: how many of these each of them, and this process, syncs at once.
     """
 
     small: frozenset[str] = frozenset()
+    lanes: int = LANES
     processes: list[WorkerProcess] = field(default_factory=list[WorkerProcess])
 
     def begin(self, config: Config, run_id: str, look: Look, accept_smaller: bool) -> None:
@@ -72,10 +78,11 @@ def start_workers(
         return Workers()
     small = [c.name for c in contracts if _is_for_a_worker(config, c, look, jobs)]
     number = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
-    workers = Workers(frozenset(small if number > 0 else ()))
+    lanes = _LANES_IN_BUCKETS if bucket_of(config.lake.warehouse) else LANES
+    workers = Workers(frozenset(small if number > 0 else ()), lanes)
     try:
         for _ in range(number):
-            workers.processes.append(WorkerProcess())
+            workers.processes.append(WorkerProcess(lanes))
     except MachineError:
         workers.close()
         raise

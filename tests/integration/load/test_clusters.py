@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,11 +21,12 @@ import pytest
 
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.runtime.java import java_environment
+from mirrorlake.runtime.embedded.server import free_port
 from mirrorlake.workspace import Workspace
 from tests.integration.contract_files import write_contract
 from tests.integration.lakes import open_to_others
 from tests.support.gcs_process import emulator_process
+from tests.support.spark_cluster import spark_class, standalone_cluster, stop, wait_for
 
 ROWS = 60_000
 CONTRACT = {"mode": "append", "key": ["id"], "cursor": "id"}
@@ -66,73 +66,11 @@ def job_of(config: Path) -> str:
     return str(load.job_id)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def spark_class(*arguments: str, log: Path, **more: str) -> subprocess.Popen[bytes]:
-    """One of Spark's own programs, started as its scripts do."""
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    environment = {**os.environ, **java_environment(), "SPARK_HOME": str(home), **more}
-    # Nothing of this process's own path may be what makes our code be found.
-    environment.pop("PYTHONPATH", None)
-    with log.open("wb") as stream:
-        return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), *arguments],
-            env=environment,
-            cwd=log.parent,
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
-            umask=0o022,  # theirs, whatever a mirror's is
-        )
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all that it started (its executors)."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-def wait_for(port: int, log: Path, seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.1)
-    raise AssertionError(log.read_text()[-2000:])
-
-
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A standalone cluster on loopback: its address."""
-    folder = tmp_path_factory.mktemp("cluster")
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    deploy = "org.apache.spark.deploy"
-    ui = ("--webui-port", "0")
-    where = ("--host", "127.0.0.1")
-    log = folder / "master.log"
-    lead = spark_class(f"{deploy}.master.Master", *where, "--port", str(port), *ui, log=log)
-    wait_for(port, log)
-    worker = spark_class(
-        f"{deploy}.worker.Worker",
-        *(*where, *ui, "--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work")),
-        address,
-        log=folder / "worker.log",
-    )
-    yield address
-    stop(worker)
-    stop(lead)
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster.address
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,10 @@ from mirrorlake.cli.main import cli
 from tests.support.documents.blocks import ROOT, Block
 
 PLAIN = {".", "cat", "cd", "cp", "echo", "export", "ls", "mkdir"}
-PLAIN |= {"mv", "openssl", "paste", "rm", "sed", "touch", "umask"}
+PLAIN |= {"find", "mv", "openssl", "paste", "rm", "sed", "touch", "umask"}
 """What every shell, or every Unix, has."""
+DATABASES = {"pg_dump", "pg_restore", "sqlite3"}
+"""Run by the tests of the pages that have them."""
 DAGSTER = {"dagster", "dagster-daemon", "dagster-webserver"}
 """Read where Dagster is loaded anyway."""
 _HEREDOC = re.compile(r"<<-?'?(\w+)'?(.*?)^\1$", re.MULTILINE | re.DOTALL)
@@ -78,7 +80,7 @@ def check_command(words: Sequence[str]) -> None:
     elif program.startswith(".venv/bin/"):
         assert (ROOT / program).exists(), f"{program} is not there"
     else:
-        assert program in PLAIN | DAGSTER, f"what is {program}? Mark the block: not run"
+        assert program in PLAIN | DAGSTER | DATABASES, f"what is {program}? Mark the block: not run"
 
 
 def parse(command: click.Command, words: Sequence[str]) -> None:

@@ -48,6 +48,7 @@ from mirrorlake.destinations.iceberg.storage.folder_metadata import (
 from mirrorlake.destinations.iceberg.storage.folders import table_uri, warehouse_uri
 from mirrorlake.errors import CatalogFailed, CommitUnknown, LakeDamaged, LakeError
 from mirrorlake.ledger.database.servers import may_pass, words_of
+from mirrorlake.runtime.database_waits import step_for
 from mirrorlake.runtime.permissions import held
 from mirrorlake.runtime.replaced_file import FileMark, file_of, mark_of
 
@@ -151,7 +152,7 @@ class Connection:
                 ) from error
             raise CatalogFailed(
                 f"the lake's catalog {self.warehouse} is not usable: {words_of(error)}",
-                next_step="Check the catalog's place and rights",
+                next_step=step_for(error.orig, "Check the catalog's place and rights"),
                 table=str(what),
                 # A server that restarts, or a connection that was lost: the next one may do.
                 retryable=not self.catalog_uri().startswith("sqlite") and may_pass(error),

@@ -26,7 +26,12 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 
-from mirrorlake.destinations.iceberg.storage.cloud_client import open_store
+from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage, open_store
+from mirrorlake.destinations.iceberg.storage.stored_files import (
+    READ_WHOLE,
+    StoredInput,
+    StoredOutput,
+)
 
 _FLUSHED_AT_ONCE = 16
 _WORTH_THREADS = 3
@@ -47,7 +52,14 @@ class DurableFileIO(PyArrowFileIO):
     def new_output(self, location: str) -> Any:
         output = super().new_output(location)
         path = local_path(location)
-        return output if path is None else _DurableOutput(output, path)
+        if path is not None:
+            return _DurableOutput(output, path)
+        return StoredOutput(output) if in_cloud_storage(location) else output
+
+    def new_input(self, location: str) -> Any:
+        found = super().new_input(location)
+        whole = in_cloud_storage(location) and location.endswith(READ_WHOLE)
+        return StoredInput(found) if whole else found
 
 
 class _DurableOutput:

@@ -1,0 +1,203 @@
+"""Part ``scale-rows``: 100 million rows on a standalone Spark cluster of several workers.
+
+Master and Workers are real processes on loopback, which share with the driver only the folder of
+the lake and the server. The first sync reads all rows in chunks on the workers, proves them against
+MySQL, commits once, and folds; then `check` compares all rows again. The table is narrow, so that
+all of it fits on a small disk: a wide one takes as many more seconds as it has more bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import yaml
+
+from benchmarks.location import load_note
+from benchmarks.many import ours
+from benchmarks.processes import Watched, process_tree
+from benchmarks.report import ROOT, Figures, Section
+from benchmarks.source import USER, Source, started
+from mirrorlake.config import load_config
+from mirrorlake.ledger import Ledger
+from tests.support.spark_cluster import Cluster, standalone_cluster
+
+ROWS, WORKERS = 100_000_000, 2
+TERMS = {"mode": "append", "key": ["id"], "cursor": "id"}
+_STEP = 5_000_000
+_LOOK = 2.0
+"""Seconds between two looks at memory: each reads all of /proc."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one command took: seconds, CPU seconds of all that is watched, and peaks in MB."""
+
+    name: str
+    seconds: float
+    driver_cpu: float
+    workers_cpu: float
+    server_cpu: float
+    driver: float
+    each_worker: float
+
+
+def run(_runs: int, scale: float) -> Figures:
+    """One first sync and one check; ``scale`` times as many rows."""
+    rows = max(1_000_000, round(ROWS * scale))
+    with started() as source:
+        os.environ["BENCH_PASSWORD"] = source.password
+        filled = _fill(source, rows)
+        with standalone_cluster(source.folder, workers=WORKERS, cores=1, memory="2g") as cluster:
+            path = _contract(source, cluster.address)
+            commands = {
+                "first sync, proved": ours("sync", path),
+                "`check`, every row": ours("check", path, "s.big.events"),
+            }
+            steps = [_step(*one, source, cluster) for one in commands.items()]
+        return [_section(source, path, steps, rows, filled)]
+
+
+def _fill(source: Source, rows: int) -> float:
+    begun = time.monotonic()
+    with source.server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE DATABASE big")
+        cursor.execute("USE big")
+        cursor.execute(
+            "CREATE TABLE events (id BIGINT PRIMARY KEY, kind SMALLINT NOT NULL,"
+            " amount DECIMAL(10,2), happened_at DATETIME NOT NULL)"
+        )
+        for first in range(1, rows + 1, _STEP):
+            last = min(first + _STEP - 1, rows)
+            cursor.execute(
+                "INSERT INTO events SELECT seq, seq % 300, seq % 1000003 / 7,"
+                f" '2020-01-01' + INTERVAL seq SECOND FROM seq_{first}_to_{last}"
+            )
+            admin.commit()
+        cursor.execute("ANALYZE TABLE events")
+    return time.monotonic() - begun
+
+
+def _contract(source: Source, master: str) -> Path:
+    text = {
+        "version": 1,
+        "lake": {"warehouse": "lake"},
+        "ledger": {"url": "sqlite:///ledger.db"},
+        "spark": {"master": master, "conf": {"spark.executor.memory": "1200m"}},
+        "sources": {
+            "s": {
+                "host": "127.0.0.1",
+                "port": source.server.port,
+                "user": USER,
+                "password": "${env:BENCH_PASSWORD}",
+                "connections": WORKERS,
+                "databases": {"big": {"tables": {"events": TERMS}}},
+            }
+        },
+    }
+    path = source.folder / "mirrorlake.yaml"
+    path.write_text(yaml.safe_dump(text), encoding="utf-8")
+    return path
+
+
+def _step(name: str, command: Sequence[str], source: Source, cluster: Cluster) -> Step:
+    """Run a command to its end.
+
+    Raises:
+        ClickException: it failed.
+    """
+    servers = (source.server.pid,)
+    groups = tuple(worker.pid for worker in cluster.workers)
+    before = _cpu_of(groups), _cpu_of(servers)
+    begun, used = time.monotonic(), os.times()
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    with ExitStack() as watching:
+        driver = watching.enter_context(Watched(process.pid, _LOOK))
+        workers = [watching.enter_context(Watched(pid, _LOOK)) for pid in groups]
+        said, _ = process.communicate()
+        after = _cpu_of(groups), _cpu_of(servers)
+    if process.returncode:
+        raise click.ClickException(f"{' '.join(command[1:4])} failed: {said[-3000:]}")
+    now = os.times()
+    mine = now.children_user + now.children_system - used.children_user - used.children_system
+    return Step(
+        name,
+        time.monotonic() - begun,
+        mine,
+        *(there - here for there, here in zip(after, before, strict=True)),
+        driver.peak,
+        max(worker.peak for worker in workers),
+    )
+
+
+def _cpu_of(roots: Sequence[int]) -> float:
+    """CPU seconds so far of these processes' trees, with those that have ended.
+
+    Source: proc(5), /proc/pid/stat, fields 14 to 17.
+    """
+    ticks = 0
+    for root in roots:
+        for pid in process_tree(root):
+            with suppress(OSError, IndexError):
+                fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
+                ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _section(source: Source, path: Path, steps: list[Step], rows: int, filled: float) -> Section:
+    config = load_config(path)
+    [load] = Ledger(config.ledger.url).successful_loads(config.tables[0].name)
+    if not str(load.job_id).startswith("app-"):
+        raise click.ClickException(f"the load did not run on the cluster: {load.job_id}")
+    lines = tuple(
+        (
+            *(one.name, f"{one.seconds:.0f}", f"{rows / one.seconds:,.0f}"),
+            *(f"{used:.0f}" for used in (one.driver_cpu, one.workers_cpu, one.server_cpu)),
+            f"{(one.driver_cpu + one.workers_cpu) / rows * 1e6:.2f}",
+            f"{one.server_cpu / rows * 1e6:.2f}",
+            *(f"{one.driver:,.0f}", f"{one.each_worker:,.0f}"),
+        )
+        for one in steps
+    )
+    columns = ("command", "s", "rows a second", "driver CPU s", "workers CPU s", "server CPU s")
+    columns += ("our CPU s a million rows", "server's", "driver, peak MB", "a worker, peak MB")
+    about = (
+        f"{rows:,} rows of four columns, `mode: append`, read on a standalone Master and {WORKERS} "
+        "Workers of one core each, on one machine with the driver and MariaDB. Once, cold. "
+        "A worker is with its executor and Python."
+    )
+    layers = ", ".join(f"{name} {_size(folder):.2f} GB" for name, folder in _layers(path).items())
+    sizes = (
+        f"In MariaDB {_in_source(source):.2f} GB; in the lake {layers}. Filled in {filled:.0f} s."
+    )
+    return Section("Many rows on a cluster", about, columns, lines, (sizes, load_note()))
+
+
+def _layers(path: Path) -> dict[str, Path]:
+    lake = path.with_name("lake")
+    return {
+        name: lake / f"s_big{end}"
+        for name, end in {"raw": "__raw", "deduped": "", "clean": "__clean"}.items()
+    }
+
+
+def _size(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e9
+
+
+def _in_source(source: Source) -> float:
+    with source.server.admin() as admin, admin.cursor() as cursor:
+        cursor.execute(
+            "SELECT SUM(data_length + index_length) FROM information_schema.tables"
+            " WHERE table_schema = 'big'"
+        )
+        row = cursor.fetchone()
+    return float(row[0]) / 1e9 if row else 0.0
