@@ -31,7 +31,6 @@ BUCKET = "lake"
 SYNCS = (
     ("0 ms a call", 0.0, ()),
     ("50 ms a call", DELAY, ()),
-    ("50 ms, `--jobs 2`", DELAY, ("--jobs", "2")),
     ("50 ms, `--jobs 1`", DELAY, ("--jobs", "1")),
 )
 """What is run: its name, seconds a call, and the command's options."""
@@ -95,8 +94,8 @@ def _section(
     columns += ("at once, most", "peak MB")
     about = (
         f"{tables} tables of {ROWS:,} rows, half with a cursor; catalog and ledger in SQLite; cold "
-        f"processes, {runs} of each. Without `--jobs`, eight small tables are synced at once where "
-        "the warehouse is in a bucket."
+        f"processes, {runs} of each. On two cores eight small tables are synced at once where the "
+        "warehouse is in a bucket; with `--jobs 1`, one."
     )
     return Section("A bucket that is far away", about, columns, rows, (load_note(),))
 
@@ -159,8 +158,8 @@ def _loads(source: Source, store: SlowStore, loads: int) -> Section:
     columns += ("ledger, kB a load", "catalog, kB a load", "bucket, kB a load", "CPU s a load")
     about = (
         f"One table of {ROWS:,} rows with a cursor, {made:,} loads of one changed row each, "
-        "loaded, folded and shown, without a JVM; in one process, without a delay. Nothing was expired: "
-        "`mirrorlake maintain` takes away what old versions hold."
+        "loaded, folded and shown, without a JVM; in one process, without a delay. Nothing was "
+        "expired: `mirrorlake maintain` takes away what old versions hold."
     )
     return Section("One more load of few rows", about, columns, (row,))
 

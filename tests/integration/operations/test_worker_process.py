@@ -18,12 +18,11 @@ from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync_tables import Watch, sync_tables
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.loading.worker_process import (
-    LANES,
     Orders,
     WorkerLane,
     WorkerProcess,
 )
-from mirrorlake.operations.loading.workers import with_connections
+from mirrorlake.operations.loading.workers import LANES, with_connections
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.table.progress import OnProgress
@@ -282,7 +281,7 @@ def test_processes_read_on_no_more_connections_than_a_source_has(workspace: Work
 
 
 def test_a_worker_that_was_told_nothing_ends_at_once() -> None:
-    worker = WorkerProcess()
+    worker = WorkerProcess(LANES)
     assert worker.alive
     worker.close()
     assert not worker.alive
