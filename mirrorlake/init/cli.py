@@ -104,8 +104,7 @@ def init(
     if asks:
         from mirrorlake.init.guided import guide
 
-        written = guide(url, name, output, hashes=hashes, force=force)
-        if written is None:
+        if (written := guide(url, name, output, hashes=hashes, force=force)) is None:
             return
         found, output = written
     else:

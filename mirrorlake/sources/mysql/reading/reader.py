@@ -144,9 +144,8 @@ def read_in_turn(
     of one consistent snapshot (of InnoDB's tables); one that is put after the rows is put when the
     last None was taken.
 
-    One statement is one consistent read (on InnoDB). The next batch is fetched while the last one
-    is looked at. While it waits for the server's first row no other Python thread runs; it is not
-    so where the source has a rate: there all waiting is done here.
+    One statement is one consistent read (on InnoDB). The next batch is fetched meanwhile. While it
+    waits for the first row no other Python thread runs, but where the source has a rate.
 
     Args:
         statements: they, by the id of the question's session (see `witness`), each with how many
@@ -183,11 +182,9 @@ def read_in_turn(
                 yield None
             if question is not None and question.after:
                 question.answer = route.ask(question.statement, heed or _heedless)
-    except BaseException as error:
-        # connectorx raises RuntimeError, and its Rust panics are BaseExceptions.
-        ours = KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError | MirrorlakeError
-        if isinstance(error, ours):
-            raise
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, MirrorlakeError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - connectorx's Rust panics are such
         raise _failed(error, source, database, table) from None
 
 
