@@ -200,7 +200,10 @@ def _print_drift(printed: _Printed, drift: Drift | None) -> None:
 @_markdown_option
 def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdown: bool) -> None:
     """Say what a sync of TABLES (all by default) would read now, and what that takes. Nothing is
-    touched: the sources are looked at, and rows of windows are counted."""
+    touched: the sources are looked at, and rows of windows are counted. Of a table of tenants it
+    says how many moved, are new, or are gone.
+
+    Ends with the first table's code that could not be read, or not as a whole."""
     from mirrorlake.operations.mirrored.kind import by_kind
     from mirrorlake.workspace import Workspace
 
