@@ -203,7 +203,8 @@ def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdo
     touched: the sources are looked at, and rows of windows are counted. Of a table of tenants it
     says how many moved, are new, or are gone.
 
-    Ends with the first table's code that could not be read, or not as a whole."""
+    Ends with the code of the first table that a sync would refuse, or could not read as a whole.
+    """
     from mirrorlake.operations.mirrored.kind import by_kind
     from mirrorlake.workspace import Workspace
 
