@@ -70,7 +70,7 @@ class WorkerProcess:
     """
 
     def __init__(self, lanes: int) -> None:
-        pairs = [multiprocessing.Pipe() for _ in range(lanes)]
+        pairs: list[tuple[Any, Any]] = [multiprocessing.Pipe() for _ in range(lanes)]
         theirs = [end for _, end in pairs]
         ends = [end.fileno() for end in theirs]
         program = (
