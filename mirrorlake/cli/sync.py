@@ -25,6 +25,7 @@ from mirrorlake.config import Config, TableContract, TenantTable
 from mirrorlake.errors import ConfigError, LedgerError, MirrorlakeError, SourceHeld
 from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.plural import plural
+from mirrorlake.runtime.quick_imports import importing
 
 if TYPE_CHECKING:
     from mirrorlake.operations.loading.results import Synced
@@ -212,9 +213,10 @@ def _sync(
     """Sync tables with progress bars, or a line for each where there is no terminal; their results,
     and the failures by table, each in the tables' order. Tables that are unchanged come first: they
     cost neither PyIceberg's import nor a Spark session."""
-    from mirrorlake.ledger import Ledger
-    from mirrorlake.operations.loading.results import unchanged_result
-    from mirrorlake.operations.loading.unchanged import Look, look_at
+    with importing():
+        from mirrorlake.ledger import Ledger
+        from mirrorlake.operations.loading.results import unchanged_result
+        from mirrorlake.operations.loading.unchanged import Look, look_at
 
     look = Look()
     if not accept_smaller:
@@ -248,14 +250,17 @@ def _sync_moved(
     """Sync the tables that are not known to be unchanged; results and failures as they came."""
     from mirrorlake.operations.loading.workers import default_jobs, start_workers
     from mirrorlake.runtime.pandas_imports import import_arrow_alone
+    from mirrorlake.sources.mysql.reading.carriers import start_carriers
 
     jobs = jobs or default_jobs(config, chosen)
-    # They import what a sync needs while this process does.
+    # These import what they need while this process does.
     workers = start_workers(config, chosen, look, jobs)
-    import_arrow_alone()
-    from mirrorlake.cli.bars import Bars
-    from mirrorlake.operations.loading.sync_tables import sync_tables
-    from mirrorlake.workspace import Workspace
+    start_carriers()
+    with importing():
+        import_arrow_alone()
+        from mirrorlake.cli.bars import Bars
+        from mirrorlake.operations.loading.sync_tables import sync_tables
+        from mirrorlake.workspace import Workspace
 
     results: list[Any] = []
     failures: list[tuple[str, MirrorlakeError]] = []
