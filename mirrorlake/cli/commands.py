@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mirrorlake.capabilities import resolve
+from mirrorlake.runtime.quick_imports import importing
 
 
 class Commands(UserDict[str, Any]):
@@ -15,5 +16,6 @@ class Commands(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> click.Command:
         if isinstance(self.data[name], str):
-            self.data[name] = resolve(self.data[name])
+            with importing():
+                self.data[name] = resolve(self.data[name])
         return self.data[name]

@@ -26,14 +26,22 @@ from typing import TYPE_CHECKING, Any
 from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MachineError, MirrorlakeError
 from mirrorlake.operations.loading.results import SyncResult
-from mirrorlake.runtime.pandas_imports import import_arrow_alone
 from mirrorlake.table.progress import OnProgress, Progress
 
 if TYPE_CHECKING:
     from mirrorlake.operations.loading.unchanged import Look
 
 READY = "ready"
-_SERVE = "mirrorlake.operations.loading.worker"
+_PROGRAM = """
+from mirrorlake.runtime.quick_imports import importing
+from mirrorlake.sources.mysql.reading.carriers import start_carriers
+start_carriers()
+with importing():
+    from mirrorlake.runtime.pandas_imports import import_arrow_alone
+    import_arrow_alone()
+    from mirrorlake.operations.loading.worker import serve
+serve({ends})
+"""
 _LOOKS = 0.2
 """Seconds between two looks at whether the caller waits no more."""
 
@@ -73,10 +81,7 @@ class WorkerProcess:
         pairs: list[tuple[Any, Any]] = [multiprocessing.Pipe() for _ in range(lanes)]
         theirs = [end for _, end in pairs]
         ends = [end.fileno() for end in theirs]
-        program = (
-            f"from {import_arrow_alone.__module__} import import_arrow_alone; "
-            f"import_arrow_alone(); from {_SERVE} import serve; serve({ends})"
-        )
+        program = _PROGRAM.format(ends=ends)
         # Not from the folder that we happen to be in: -P.
         command = [sys.executable, "-P", "-c", program]
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from mirrorlake.config import Config, Mirrored, TenantTable
 from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny, by_kind
 from mirrorlake.runtime.outcomes import Outcome
+from mirrorlake.runtime.quick_imports import importing
 
 if TYPE_CHECKING:
     from mirrorlake.operations.tenants.read_along import TenantsAlong
@@ -39,7 +40,8 @@ class SyncOptions:
 
 
 class SyncRun:
-    """A sync of some tables, while the block runs. The workspace is opened once a table is to be
+    """A sync of some tables, in a process that does nothing else, while the block runs. The
+    workspace is opened once a table is to be
     read: what is unchanged costs neither PyIceberg's import nor a Spark session.
 
     Args:
@@ -61,9 +63,12 @@ class SyncRun:
     def workspace(self) -> Workspace:
         """The one that all of them share."""
         from mirrorlake.runtime.pandas_imports import import_arrow_alone
+        from mirrorlake.sources.mysql.reading.carriers import start_carriers
 
-        import_arrow_alone()
-        from mirrorlake.workspace import Workspace
+        start_carriers()  # it imports what it needs while this process does
+        with importing():
+            import_arrow_alone()
+            from mirrorlake.workspace import Workspace
 
         return self._open.enter_context(Workspace.open(self.config))
 

@@ -12,6 +12,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.operations.loading.results import SyncResult, unchanged_result
 from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny
 from mirrorlake.runtime.outcomes import Outcome
+from mirrorlake.runtime.quick_imports import importing
 
 if TYPE_CHECKING:
     from mirrorlake.operations.mirrored.sync_run import SyncRun
@@ -35,8 +36,9 @@ class _Tables(MirroredKind[TableContract, SyncResult]):
         self, run: SyncRun, tables: Sequence[TableContract], watch: WatchAny
     ) -> Iterator[Outcome[SyncResult]]:
         """Those that their sources show to be unchanged come first."""
-        from mirrorlake.ledger import Ledger
-        from mirrorlake.operations.loading.unchanged import Look, look_at
+        with importing():
+            from mirrorlake.ledger import Ledger
+            from mirrorlake.operations.loading.unchanged import Look, look_at
 
         look, config, options = Look(), run.config, run.options
         if not options.accept_smaller:
@@ -52,7 +54,8 @@ class _Tables(MirroredKind[TableContract, SyncResult]):
         # They import what a sync needs while this process does.
         with closing(start_workers(config, left, look, jobs)) as workers:
             workspace = run.workspace
-            from mirrorlake.operations.loading.sync_tables import sync_tables
+            with importing():
+                from mirrorlake.operations.loading.sync_tables import sync_tables
 
             yield from sync_tables(
                 workspace,

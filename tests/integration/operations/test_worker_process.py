@@ -60,8 +60,8 @@ class Worker(WorkerProcess):
     started: list[Worker]
     ready: threading.Event
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, lanes: int) -> None:
+        super().__init__(lanes)
         self.done: list[str] = []
         self.lanes = tuple(Lane(self, lane._ours) for lane in self.lanes)
         self.started.append(self)

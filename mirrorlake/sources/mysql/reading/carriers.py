@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,12 @@ class _Maker:
             os.close(their_output)
         return Carrier(told, says)
 
+    def start(self) -> None:
+        """Start the program, if it is not there. Where that can't be, the first read says so."""
+        with self._lock, suppress(OSError):
+            if self._control is None:
+                self._started()
+
     def _send(self, *ends: int) -> None:
         with self._lock:
             control = self._control or self._started()
@@ -126,6 +133,12 @@ class _Maker:
 _MAKER = _Maker()
 atexit.register(_MAKER.end)
 os.register_at_fork(after_in_child=_MAKER.forked)
+
+
+def start_carriers() -> None:
+    """Start the program that makes carriers, for who knows that there will be reads: it is ready by
+    then."""
+    _MAKER.start()
 
 
 def new_carrier() -> Carrier:
