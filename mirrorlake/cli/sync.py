@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
-    help="How many tables at once; by default what sources and this machine allow.",
+    help="How many tables at once; by default what sources and this machine allow, and eight small "
+    "ones where the warehouse is in a bucket.",
 )
 def sync(
     tables: Sequence[str],
