@@ -130,14 +130,10 @@ def _step(name: str, command: Sequence[str], source: Source, cluster: Cluster) -
         raise click.ClickException(f"{' '.join(command[1:4])} failed: {said[-3000:]}")
     now = os.times()
     mine = now.children_user + now.children_system - used.children_user - used.children_system
-    return Step(
-        name,
-        time.monotonic() - begun,
-        mine,
-        *(there - here for there, here in zip(after, before, strict=True)),
-        driver.peak,
-        max(worker.peak for worker in workers),
-    )
+    of_workers, of_server = (there - here for there, here in zip(after, before, strict=True))
+    most = max(worker.peak for worker in workers)
+    seconds = time.monotonic() - begun
+    return Step(name, seconds, mine, of_workers, of_server, driver.peak, most)
 
 
 def _cpu_of(roots: Sequence[int]) -> float:

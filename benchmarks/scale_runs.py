@@ -201,6 +201,7 @@ def _compare(source: Source, path: Path, outcome: Outcome) -> None:
             sync_table(workspace, contract)
             spaces = contract.namespaces
             deduped = workspace.lake.load(Identifier(spaces.deduped, contract.table))
+            assert deduped is not None
             with source.server.admin() as admin:
                 verdict = compare_table(admin, "many", contract.table, contract.key, deduped)
             if not verdict.equal:

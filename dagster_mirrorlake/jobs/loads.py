@@ -131,8 +131,9 @@ def sync_read(
     left = [contract for contract in contracts if contract.name not in done]
     context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
     jobs = default_jobs(workspace.config, left) if left else 1
-    terms = {"jobs": jobs, "small": small_jobs(workspace.config)}
-    for one in sync_tables(workspace, left, **terms, accept_smaller=accept_smaller, look=look):
+    small = small_jobs(workspace.config)
+    terms = {"accept_smaller": accept_smaller}
+    for one in sync_tables(workspace, left, jobs=jobs, small=small, look=look, **terms):
         name = one.contract.name
         if one.result is not None:
             words = f"{one.result.window} window, {plural(one.result.rows, 'row')}, "
