@@ -131,9 +131,13 @@ def sync_read(
     left = [contract for contract in contracts if contract.name not in done]
     context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
     jobs = default_jobs(workspace.config, left) if left else 1
-    small = small_jobs(workspace.config)
-    terms = {"accept_smaller": accept_smaller}
-    for one in sync_tables(workspace, left, jobs=jobs, small=small, look=look, **terms):
+    for one in sync_tables(
+        *(workspace, left),
+        jobs=jobs,
+        small=small_jobs(workspace.config),
+        accept_smaller=accept_smaller,
+        look=look,
+    ):
         name = one.contract.name
         if one.result is not None:
             words = f"{one.result.window} window, {plural(one.result.rows, 'row')}, "
