@@ -158,8 +158,8 @@ def _loads(source: Source, store: SlowStore, loads: int) -> Section:
     columns += ("ledger, kB a load", "catalog, kB a load", "bucket, kB a load", "CPU s a load")
     about = (
         f"One table of {ROWS:,} rows with a cursor, {made:,} loads of one changed row each, "
-        "loaded, folded and shown, without a JVM; in one process, without a delay. Nothing was "
-        "expired: `mirrorlake maintain` takes away what old versions hold."
+        "loaded, folded and shown, without a JVM; in one process, without a delay. "
+        "Nothing was expired: `mirrorlake maintain` takes away what old versions hold."
     )
     return Section("One more load of few rows", about, columns, (row,))
 

@@ -20,16 +20,17 @@ import click
 import yaml
 
 from benchmarks.location import load_note
-from benchmarks.many import ours
+from benchmarks.many import Times, ours, timed
 from benchmarks.processes import Watched, process_tree
 from benchmarks.report import ROOT, Figures, Section
-from benchmarks.source import USER, Source, started
+from benchmarks.source import USER, Source, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 from tests.support.spark_cluster import Cluster, standalone_cluster
 
-ROWS, WORKERS = 100_000_000, 2
+ROWS, WORKERS, LINEITEM = 100_000_000, 2, 0.2
 TERMS = {"mode": "append", "key": ["id"], "cursor": "id"}
+LINEITEM_KEY = ["l_orderkey", "l_linenumber"]
 _STEP = 5_000_000
 _LOOK = 2.0
 """Seconds between two looks at memory: each reads all of /proc."""
@@ -61,7 +62,8 @@ def run(_runs: int, scale: float) -> Figures:
                 "`check`, every row": ours("check", path, "s.big.events"),
             }
             steps = [_step(*one, source, cluster) for one in commands.items()]
-        return [_section(source, path, steps, rows, filled)]
+            many = _section(path, steps, rows, filled)
+        return [many, _stored(source, path, rows, LINEITEM * max(scale, 0.1))]
 
 
 def _fill(source: Source, rows: int) -> float:
@@ -128,14 +130,10 @@ def _step(name: str, command: Sequence[str], source: Source, cluster: Cluster) -
         raise click.ClickException(f"{' '.join(command[1:4])} failed: {said[-3000:]}")
     now = os.times()
     mine = now.children_user + now.children_system - used.children_user - used.children_system
-    return Step(
-        name,
-        time.monotonic() - begun,
-        mine,
-        *(there - here for there, here in zip(after, before, strict=True)),
-        driver.peak,
-        max(worker.peak for worker in workers),
-    )
+    of_workers, of_server = (there - here for there, here in zip(after, before, strict=True))
+    most = max(worker.peak for worker in workers)
+    seconds = time.monotonic() - begun
+    return Step(name, seconds, mine, of_workers, of_server, driver.peak, most)
 
 
 def _cpu_of(roots: Sequence[int]) -> float:
@@ -152,7 +150,7 @@ def _cpu_of(roots: Sequence[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _section(source: Source, path: Path, steps: list[Step], rows: int, filled: float) -> Section:
+def _section(path: Path, steps: list[Step], rows: int, filled: float) -> Section:
     config = load_config(path)
     [load] = Ledger(config.ledger.url).successful_loads(config.tables[0].name)
     if not str(load.job_id).startswith("app-"):
@@ -174,30 +172,59 @@ def _section(source: Source, path: Path, steps: list[Step], rows: int, filled: f
         "Workers of one core each, on one machine with the driver and MariaDB. Once, cold. "
         "A worker is with its executor and Python."
     )
-    layers = ", ".join(f"{name} {_size(folder):.2f} GB" for name, folder in _layers(path).items())
-    sizes = (
-        f"In MariaDB {_in_source(source):.2f} GB; in the lake {layers}. Filled in {filled:.0f} s."
-    )
-    return Section("Many rows on a cluster", about, columns, lines, (sizes, load_note()))
+    note = f"The table was filled in {filled:.0f} s."
+    return Section("Many rows on a cluster", about, columns, lines, (note, load_note()))
 
 
-def _layers(path: Path) -> dict[str, Path]:
-    lake = path.with_name("lake")
-    return {
-        name: lake / f"s_big{end}"
-        for name, end in {"raw": "__raw", "deduped": "", "clean": "__clean"}.items()
+def _stored(source: Source, path: Path, rows: int, scale: float) -> Section:
+    """Bytes of the rows above, and of TPC-H's lineitem: of few columns, and of many with texts."""
+    load_lineitem(source, scale)
+    text = yaml.safe_load(path.read_text("utf-8"))
+    databases = {"tpch": {"tables": {"lineitem": {"mode": "full", "key": LINEITEM_KEY}}}}
+    text["sources"]["s"]["databases"] = databases
+    text["spark"] = {}
+    home = source.folder / "stored"
+    home.mkdir()
+    (home / "mirrorlake.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    timed(ours("sync", home / "mirrorlake.yaml"), Times())
+    found = {
+        "events": (rows, "big", path),
+        "lineitem": (source.count("tpch.lineitem"), "tpch", home / "mirrorlake.yaml"),
     }
+    lines: list[tuple[str, ...]] = []
+    for name, (count, database, contract) in found.items():
+        there = _in_source(source, database)
+        layers = [_size(folder) for folder in _layers(contract, database)]
+        lines.append(
+            (
+                *(name, f"{count:,}", f"{there * 1000:,.1f}"),
+                *(f"{size * 1000:,.1f}" for size in layers),
+                f"{sum(layers) / there:.3f}",
+            )
+        )
+    columns = ("table", "rows", "MariaDB, MB", "raw, MB", "deduped, MB", "the lake of MariaDB's")
+    about = (
+        "After the first sync, clean as a view. `events` are the rows above, whose values a "
+        f"program made up; lineitem is TPC-H's at scale factor {scale:g}, with 16 columns."
+    )
+    return Section("What is stored", about, columns, tuple(lines))
+
+
+def _layers(path: Path, database: str) -> list[Path]:
+    lake = path.with_name("lake")
+    return [lake / f"s_{database}{end}" for end in ("__raw", "")]
 
 
 def _size(folder: Path) -> float:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e9
 
 
-def _in_source(source: Source) -> float:
+def _in_source(source: Source, database: str) -> float:
     with source.server.admin() as admin, admin.cursor() as cursor:
         cursor.execute(
             "SELECT SUM(data_length + index_length) FROM information_schema.tables"
-            " WHERE table_schema = 'big'"
+            " WHERE table_schema = %s",
+            (database,),
         )
         row = cursor.fetchone()
     return float(row[0]) / 1e9 if row else 0.0

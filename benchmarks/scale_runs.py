@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import psycopg
 import yaml
 
@@ -34,7 +35,7 @@ from tests.soak.runs import Order, Run, Runner
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 RUNS, SHARED, TOGETHER, ROWS = 200, 10, 5, 500
-ROUNDS = ((100, "30s"), (100, "900s"), (1_000, "30s"), (1_000, "900s"))
+ROUNDS = ((100, "30s"), (100, "900s"), (1_000, "900s"))
 """``max_connections`` (100 is Postgres' own), and how long a lock or a connection is waited for
 (30 s is ours)."""
 _TAKEN, _HELD = ("no connection",), ("LeaseHeld",)
@@ -200,6 +201,7 @@ def _compare(source: Source, path: Path, outcome: Outcome) -> None:
             sync_table(workspace, contract)
             spaces = contract.namespaces
             deduped = workspace.lake.load(Identifier(spaces.deduped, contract.table))
+            assert deduped is not None
             with source.server.admin() as admin:
                 verdict = compare_table(admin, "many", contract.table, contract.key, deduped)
             if not verdict.equal:
@@ -209,6 +211,8 @@ def _compare(source: Source, path: Path, outcome: Outcome) -> None:
             known = {load.load_id for load in loads}
             if not _each_load_once(workspace, contract, known, loads):
                 outcome.doubled.append(contract.table)
+    if outcome.unequal or outcome.doubled:
+        raise click.ClickException(f"not exact: {outcome.unequal}, {outcome.doubled}")
 
 
 def _each_load_once(workspace: Workspace, contract: Any, known: set[str], loads: list[Any]) -> bool:
@@ -231,20 +235,20 @@ def _section(found: list[Outcome], waits: Sequence[str]) -> Section:
             str(one.peak),
             f"{one.seconds:.0f}",
             *spread(one.each),
-            f"{one.tables - len(one.unequal)} of {one.tables}",
-            str(len(one.doubled)),
+            f"{one.tables} of {one.tables}",
+            f"{one.loads:,}",
         )
         for one, wait in zip(found, waits, strict=True)
     )
     columns = ("max_connections", "wait", "ended well", "without a connection", "table held")
     columns += ("other errors", "connections, peak", "s in all", "median s", "min", "max")
-    columns += ("tables equal", "with a load twice or lost")
+    columns += ("tables equal", "loads, each once")
     one = found[0]
     about = (
         f"{one.runs} processes at once, each a sync of a table of {ROWS} rows, {TOGETHER} of them "
         "for each of some tables, whose rows change meanwhile; ledger and catalog on one "
         "Postgres 17. "
         "`wait` is `ledger.wait` and `lake.catalog.wait`. Afterwards what is left is synced, and "
-        f"every table compared by the oracle: {one.tables} tables, {one.loads} loads."
+        "every table compared by the oracle, and raw has each load once: else this part fails."
     )
     return Section("Runs at once on a Postgres ledger", about, columns, rows, (load_note(),))

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
-    help="How many tables at once; by default what sources and this machine allow.",
+    help="How many tables at once, and several times as many small ones; by default what sources "
+    "and this machine allow.",
 )
 def sync(
     tables: Sequence[str],

@@ -157,9 +157,11 @@ def test_history_is_there_and_runs_of_afterwards_are_gone(
 def test_postgres_comes_back_by_its_own_tools(
     runs: Runs, shell: Callable[[str, Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_postgres() as server:
-        if _major("pg_dump") < int(str(server.admin().info.server_version)[:2]):
-            pytest.skip("pg_dump of the server's version is not installed")
+    # pg_dump refuses a server that is newer than it is: ours may be.
+    found = Path(f"/usr/lib/postgresql/{_major('pg_dump')}")
+    if not (found / "bin" / "postgres").exists():
+        pytest.skip("pg_dump and a server of its version are not installed")
+    with running_postgres(installed=found) as server:
         server.put_database("dagster")
         login = {
             "hostname": "127.0.0.1",

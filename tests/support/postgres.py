@@ -118,15 +118,21 @@ def unpacked() -> Path:
 
 
 @contextmanager
-def running_postgres(max_connections: int = 100) -> Iterator[Postgres]:
-    """A server with an empty data folder; it ends with the block, or with this process."""
+def running_postgres(
+    max_connections: int = 100, installed: Path | None = None
+) -> Iterator[Postgres]:
+    """A server with an empty data folder; it ends with the block, or with this process.
+
+    Args:
+        installed: the folder of one that the system has, in place of ours.
+    """
     tuning = {**TUNING, "max_connections": str(max_connections)}
     # Root's own folder for temporary files may be closed to everybody else.
     place = "/tmp" if os.geteuid() == 0 else None  # noqa: S108
     runtime = Path(tempfile.mkdtemp(prefix="ml-pg-", dir=place))
     try:
-        home = unpacked()
-        if os.geteuid() == 0:
+        home = installed or unpacked()
+        if os.geteuid() == 0 and installed is None:
             home = Path(shutil.copytree(home, runtime / "files"))
         data = _initialise(home, runtime)
         port = free_port()

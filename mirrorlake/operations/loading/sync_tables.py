@@ -115,7 +115,7 @@ def _threads(workers: Workers, jobs: int) -> list[tuple[WorkerLane | None, bool]
         (lane, not number) for one in workers.processes for number, lane in enumerate(one.lanes)
     ]
     alone = jobs - len(workers.processes)
-    more = alone * (workers.lanes - 1) if workers.processes else 0
+    more = alone * (workers.lanes - 1) if workers.small else 0
     return [*lanes, *[(None, True)] * alone, *[(None, False)] * more]
 
 

@@ -44,8 +44,8 @@ class Workers:
     """Processes that sync small tables.
 
     Attributes:
-        small: the names of the tables that they may be given.
-        lanes: how many of these each of them, and this process, syncs at once.
+        small: the names of the tables that they may be given; this process takes them, too.
+        lanes: how many of these each process syncs at once.
     """
 
     small: frozenset[str] = frozenset()
@@ -78,8 +78,9 @@ def start_workers(
         return Workers()
     small = [c.name for c in contracts if _is_for_a_worker(config, c, look, jobs)]
     number = min(jobs - 1, len(small) // _WORTH_A_WORKER, (os.cpu_count() or 1) - 1)
-    lanes = _LANES_IN_BUCKETS if bucket_of(config.lake.warehouse) else LANES
-    workers = Workers(frozenset(small if number > 0 else ()), lanes)
+    in_bucket = bool(bucket_of(config.lake.warehouse))
+    lanes = _LANES_IN_BUCKETS if in_bucket else LANES
+    workers = Workers(frozenset(small if number > 0 or in_bucket else ()), lanes)
     try:
         for _ in range(number):
             workers.processes.append(WorkerProcess(lanes))

@@ -41,8 +41,8 @@ class SyncOptions:
 
 class SyncRun:
     """A sync of some tables, in a process that does nothing else, while the block runs. The
-    workspace is opened once a table is to be
-    read: what is unchanged costs neither PyIceberg's import nor a Spark session.
+    workspace is opened once a table is to be read: what is unchanged costs neither PyIceberg's
+    import nor a Spark session.
 
     Args:
         tables: of any kind, in their order.

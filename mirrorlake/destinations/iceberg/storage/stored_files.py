@@ -4,19 +4,62 @@ for, and paid for.
 PyIceberg looks whether a file is there before it writes one, which is two calls that settle
 nothing: another writer could come between. Every file of a lake has a name that is nobody else's,
 with the load's or a random number in it. It asks for the length of what it has just written, and
-for that of a file that it reads from its first byte to its last.
+for that of a file that it reads from its first byte to its last. And one sync looks through the
+manifests of a table some six times, of which there are as many as there were commits since the last
+maintenance: none of them ever changes, so what was read of one is read again for a minute from
+memory.
 
 Source: Cloud Storage documentation, "Request preconditions", "Pricing".
 """
 
 from __future__ import annotations
 
+import io
+import threading
+import time
+from collections import OrderedDict
 from typing import Any
 
 from pyiceberg.io import InputFile, OutputFile
 
 READ_WHOLE = (".metadata.json", ".avro")
 """How the names end of files that are only ever read as a whole."""
+
+
+_AGAIN = ".avro"
+_SECONDS, _KEPT = 60.0, 32 * 2**20
+"""For how long manifests are kept, and how many bytes of them."""
+
+
+class _Recent:
+    """What was read of files that never change, by their names; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        self._size = 0
+
+    def find(self, location: str) -> bytes | None:
+        """What was read of a file a moment ago."""
+        with self._lock:
+            read_at, content = self._read.get(location, (0.0, b""))
+        return content if read_at and time.monotonic() - read_at < _SECONDS else None
+
+    def keep(self, location: str, content: bytes) -> None:
+        """Keep what was read now, in place of what was read longest ago."""
+        with self._lock:
+            self._forget(location)
+            self._read[location] = (time.monotonic(), content)
+            self._size += len(content)
+            while self._size > _KEPT:
+                self._forget(next(iter(self._read)))
+
+    def _forget(self, location: str) -> None:
+        _, content = self._read.pop(location, (0.0, b""))
+        self._size -= len(content)
+
+
+_RECENT = _Recent()
 
 
 class StoredInput:
@@ -37,7 +80,15 @@ class StoredInput:
         Raises:
             FileNotFoundError: it is not there.
         """
-        return self._file.open(seekable=False)
+        location = self._file.location
+        if not location.endswith(_AGAIN):
+            return self._file.open(seekable=False)
+        content = _RECENT.find(location)
+        if content is None:
+            with self._file.open(seekable=False) as stream:
+                content = stream.read()
+            _RECENT.keep(location, content)
+        return io.BytesIO(content)
 
 
 class StoredOutput:
