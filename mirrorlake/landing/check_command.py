@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show
-from mirrorlake.cli.checking.check import CheckTerms, ModeCheck, clean_notes, warn_of_clean
+from mirrorlake.cli.checking.check import clean_notes, warn_of_clean
+from mirrorlake.cli.checking.whole import CheckTerms, WholeCheck
 from mirrorlake.cli.reports import COLORS, Checked, print_rows
 from mirrorlake.config import TableContract
 from mirrorlake.runtime.plural import plural
@@ -54,4 +55,4 @@ def _check_landed(workspace: Workspace, contract: TableContract, terms: CheckTer
     return Checked(contract.name, found.verdict, words, show_it, rows, notes)
 
 
-CHECK = ModeCheck("kept by snapshots", _check_landed)
+CHECK = WholeCheck("kept by snapshots", "--json, --most or --show-pii", _check_landed)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from rich.markup import escape
 from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.checking.other_comparisons import other_meant, with_other_comparisons
-from mirrorlake.cli.checking.tenant_checks import check_tenant_table
+from mirrorlake.cli.checking.tenant_checks import OF_TENANTS
+from mirrorlake.cli.checking.whole import CheckTerms, WholeCheck
 from mirrorlake.cli.contract import every_table, open_contract
 from mirrorlake.cli.reports import (
     CODES,
@@ -112,39 +113,15 @@ def _given() -> list[str]:
     return [name for name, source in sources.items() if source is ParameterSource.COMMANDLINE]
 
 
-@dataclass(frozen=True)
-class CheckTerms:
-    """How tables are checked: the command's options."""
-
-    options: dict[str, Any]
-    databases: tuple[str, ...]
-    as_json: bool
-    show_pii: bool
-
-    @property
-    def shown(self) -> int:
-        """So many rows that differ are on the screen: as many as --most says, where it is given."""
-        given = click.get_current_context().get_parameter_source("most")
-        return _SHOWN if given in (None, ParameterSource.DEFAULT) else int(self.options["most"])
+OF_MODES: Seam[WholeCheck] = Seam("check")
+"""By the name of a mode that a capability adds: how its tables are checked."""
 
 
-_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class ModeCheck:
-    """How the tables of a mode are checked that a capability adds.
-
-    Attributes:
-        words: what such a table is: ``kept by snapshots``.
-    """
-
-    words: str
-    check: Callable[[Workspace, TableContract, CheckTerms], Checked]
-
-
-OF_MODES: Seam[ModeCheck] = Seam("check")
-"""By the mode's name."""
+def _whole_check(contract: Mirrored) -> WholeCheck | None:
+    """How a table is checked that is compared as a whole; None of one of which rows can be."""
+    if isinstance(contract, TenantTable):
+        return OF_TENANTS
+    return OF_MODES.added.get(contract.mode)
 
 
 def check_chosen(workspace: Workspace, contract: Mirrored, terms: CheckTerms) -> Checked:
@@ -161,11 +138,10 @@ def check_chosen(workspace: Workspace, contract: Mirrored, terms: CheckTerms) ->
 
 
 def _check_chosen(workspace: Workspace, contract: Mirrored, terms: CheckTerms) -> Checked:
-    if isinstance(contract, TenantTable):
-        return check_tenant_table(workspace, contract, terms.databases)
-    of_mode = OF_MODES.added.get(contract.mode)
-    if of_mode is not None:
-        return of_mode.check(workspace, contract, terms)
+    whole = _whole_check(contract)
+    if whole is not None:
+        return whole.check(workspace, contract, terms)
+    assert isinstance(contract, TableContract)  # noqa: S101
     if terms.options["counts"]:
         return _count(workspace, contract)
     return _check_mirrored(workspace, contract, terms)
@@ -173,15 +149,11 @@ def _check_chosen(workspace: Workspace, contract: Mirrored, terms: CheckTerms) -
 
 def _refuse_terms(contract: Mirrored, terms: CheckTerms) -> None:
     """See that the options are for a table of this kind."""
-    if isinstance(contract, TenantTable):
-        _refuse_parts(contract.name, terms.options, "a table of tenants", "--json or --tenant")
-        return
-    if terms.databases:
+    if terms.databases and not isinstance(contract, TenantTable):
         raise ConfigError("--tenant is for tables of tenants", next_step="Leave it out")
-    of_mode = OF_MODES.added.get(contract.mode)
-    if of_mode is not None:
-        others = "--json, --most or --show-pii"
-        _refuse_parts(contract.name, terms.options, of_mode.words, others)
+    whole = _whole_check(contract)
+    if whole is not None:
+        _refuse_parts(contract.name, terms.options, whole)
     else:
         ask_of(terms.options)
 
@@ -274,13 +246,13 @@ def _refuse_parts_of_all(terms: CheckTerms) -> None:
         )
 
 
-def _refuse_parts(name: str, options: dict[str, Any], what: str, others: str) -> None:
+def _refuse_parts(name: str, options: dict[str, Any], whole: WholeCheck) -> None:
     some = ("next_", "partition", "keys", "where", "counts", "evidence")
     if any(options.get(option) for option in some):
         raise ConfigError(
-            f"table {name} is {what}: it is compared as a whole",
+            f"table {name} is {whole.words}: it is compared as a whole",
             table=name,
-            next_step=f"`mirrorlake check {shlex.quote(name)}`, with {others}",
+            next_step=f"`mirrorlake check {shlex.quote(name)}`, with {whole.takes}",
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mirrorlake.cli import show
+from mirrorlake.cli.checking.whole import CheckTerms, WholeCheck
 from mirrorlake.cli.reports import Checked
 from mirrorlake.config import TenantTable
 from mirrorlake.runtime.plural import plural
@@ -23,13 +23,11 @@ MOST_SHOWN = 20
 """Tenants that are not equal are listed up to this many; ``--json`` has them all."""
 
 
-def check_tenant_table(
-    workspace: Workspace, table: TenantTable, databases: Sequence[str]
-) -> Checked:
+def _check_tenant_table(workspace: Workspace, table: TenantTable, terms: CheckTerms) -> Checked:
     """Compare tenants with MySQL."""
     from mirrorlake.operations.tenants.checks import check_tenants
 
-    found = check_tenants(workspace, table, frozenset(databases))
+    found = check_tenants(workspace, table, frozenset(terms.databases))
     words = {
         "table": found.table,
         "verdict": found.verdict,
@@ -74,3 +72,6 @@ def _print_checked(found: TenantsChecked) -> None:
     for name, why in list(found.left_out.items())[:MOST_SHOWN]:
         words = f"  not compared, as it is no tenant: {name}: {why}"
         show.console.print(escape(words), highlight=False, soft_wrap=True)
+
+
+OF_TENANTS = WholeCheck("a table of tenants", "--json or --tenant", _check_tenant_table)
