@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
-    help="How many tables at once; by default what sources and this machine allow.",
+    help="How many tables at once, of many small ones twice as many; by default what sources and "
+    "this machine allow.",
 )
 def sync(
     tables: Sequence[str],
