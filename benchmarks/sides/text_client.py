@@ -11,19 +11,25 @@ from typing import IO
 from benchmarks.source import Source
 
 
-def read(source: Source, database: str, table: str) -> float:
-    """Seconds of ``mariadb --quick > /dev/null`` over the whole table."""
+def read(source: Source, database: str, table: str, beside: str = "") -> float:
+    """Seconds of ``mariadb --quick > /dev/null`` over the whole table.
+
+    Args:
+        beside: SQL of one more column, after a comma.
+    """
     started = time.perf_counter()
     with Path(os.devnull).open("wb") as out:
-        write(source, database, table, out)
+        write(source, database, table, out, beside=beside)
     return time.perf_counter() - started
 
 
-def write(source: Source, database: str, table: str, out: IO[bytes], *options: str) -> None:
+def write(
+    source: Source, database: str, table: str, out: IO[bytes], *options: str, beside: str = ""
+) -> None:
     """What the client prints of the whole table."""
     command = [*source.server.client_command, "--quick", "--batch", *options, database]
     subprocess.run(
-        [*command, "-e", f"SELECT * FROM {table}"],
+        [*command, "-e", f"SELECT *{beside} FROM {table}"],
         env=source.server.client_environment,
         stdout=out,
         check=True,

@@ -183,9 +183,8 @@ class _Work:
         alive = sum(one.alive for one in self.workers.processes) if self.workers else 0
         if not alive:
             return self.workspace
-        config = self.workspace.config
-        most = max(source.connections for source in config.sources.values())
-        return replace(self.workspace, config=with_connections(config, max(1, most - alive)))
+        config = with_connections(self.workspace.config, lambda number: max(1, number - alive))
+        return replace(self.workspace, config=config)
 
     def _try(self, contract: TableContract, act: Act) -> Outcome[SyncResult]:
         """One table, in this thread."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mirrorlake.config import Config, TableContract
@@ -56,7 +56,8 @@ class Workers:
         """Tell all of them what to sync by. Each reads from a source by one of its ``connections``
         at a time."""
         level = logging.getLogger().getEffectiveLevel()
-        orders = Orders(with_connections(config, 1), run_id, look, accept_smaller, level)
+        alone = with_connections(config, lambda _: 1)
+        orders = Orders(alone, run_id, look, accept_smaller, level)
         for process in self.processes:
             process.begin(orders)
 
@@ -90,10 +91,10 @@ def start_workers(
     return workers
 
 
-def with_connections(config: Config, most: int) -> Config:
-    """The config by which each source is read by so many connections at most."""
+def with_connections(config: Config, of: Callable[[int], int]) -> Config:
+    """The config by which each source is read by that many of its ``connections``."""
     sources = {
-        name: source.model_copy(update={"connections": min(most, source.connections)})
+        name: source.model_copy(update={"connections": of(source.connections)})
         for name, source in config.sources.items()
     }
     return config.model_copy(update={"sources": sources})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from pyiceberg.table import Table
 
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.storage.durable import local_path
+from mirrorlake.destinations.iceberg.storage.durable import DurableFileIO, local_path
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.workspace import Workspace
@@ -98,3 +99,19 @@ def test_files_are_on_the_disk_before_they_are_named(
         sa.event.remove(catalog.engine, "before_cursor_execute", on_statement)
     assert len(folded) == 2
     assert len(named) >= 2
+
+
+def test_the_name_of_a_folder_is_flushed_when_it_is_made(tmp_path: Path, flushed: Flushed) -> None:
+    """Once in this process, and again where it was made again meanwhile."""
+
+    def write(name: str) -> Flushed:
+        flushed.clear()
+        with io.new_output(str(tmp_path / "table" / "metadata" / name)).create() as out:
+            out.write(b"x")
+        return {Path(path).name for path in flushed}
+
+    io = DurableFileIO({})
+    assert write("a.avro") == {"a.avro", "metadata", "table"}
+    assert write("b.avro") == {"b.avro", "metadata"}
+    shutil.rmtree(tmp_path / "table")
+    assert write("c.avro") == {"c.avro", "metadata", "table"}

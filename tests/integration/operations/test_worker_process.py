@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from mirrorlake.config import TableContract
 from mirrorlake.errors import MachineError, SchemaError
 from mirrorlake.operations.loading.results import SyncResult
-from mirrorlake.operations.loading.sync_tables import Watch, sync_tables
+from mirrorlake.operations.loading.sync_tables import Watch, _Work, sync_tables
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.loading.worker_process import (
     Orders,
@@ -58,6 +59,7 @@ class Worker(WorkerProcess):
     """A worker that can be watched."""
 
     started: list[Worker]
+    told: list[Orders]
     ready: threading.Event
 
     def __init__(self, lanes: int) -> None:
@@ -65,6 +67,10 @@ class Worker(WorkerProcess):
         self.done: list[str] = []
         self.lanes = tuple(Lane(self, lane._ours) for lane in self.lanes)
         self.started.append(self)
+
+    def begin(self, orders: Orders) -> None:
+        self.told.append(orders)
+        super().begin(orders)
 
 
 class Lane(WorkerLane):
@@ -83,7 +89,7 @@ class Lane(WorkerLane):
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
-    Worker.started, Worker.ready = [], threading.Event()
+    Worker.started, Worker.told, Worker.ready = [], [], threading.Event()
     monkeypatch.setattr("mirrorlake.operations.loading.workers.WorkerProcess", Worker)
     return Worker.started
 
@@ -272,12 +278,34 @@ def test_a_table_that_needs_spark_after_all(
     _assert_all_exact(server, workspace, database)
 
 
-def test_processes_read_on_no_more_connections_than_a_source_has(workspace: Workspace) -> None:
-    """Each counts its reads by itself."""
-    [source] = with_connections(workspace.config, 1).sources.values()
+def test_processes_read_on_no_more_connections_than_a_source_has(
+    workspace: Workspace, workers: list[Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts its reads by itself: a worker by one, this process by those that it leaves."""
+    look = _look(workspace)
+    mine: list[int] = []
+
+    @contextmanager
+    def watch(contract: TableContract) -> Iterator[OnProgress]:
+        with _once_a_worker_is_there(contract) as report:
+            yield report
+
+    def count(self: _Work) -> Workspace:
+        shared = sharing(self)
+        [source] = shared.config.sources.values()
+        mine.append(source.connections)
+        return shared
+
+    sharing = _Work._sharing
+    monkeypatch.setattr(_Work, "_sharing", count)
+    workspace = replace(workspace, config=with_connections(workspace.config, lambda _: 3))
+    contracts = workspace.config.tables
+    found = list(sync_tables(workspace, contracts, jobs=2, look=look, watch=watch))
+    assert all(one.result for one in found)
+    assert Worker.started[0].done
+    assert set(mine) == {2}
+    [source] = Worker.told[0].config.sources.values()
     assert source.connections == 1
-    [source] = with_connections(workspace.config, 9).sources.values()
-    assert source.connections == workspace.config.sources[source.name].connections
 
 
 def test_a_worker_that_was_told_nothing_ends_at_once() -> None:
