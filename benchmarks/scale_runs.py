@@ -35,7 +35,7 @@ from tests.soak.runs import Order, Run, Runner
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 RUNS, SHARED, TOGETHER, ROWS = 200, 10, 5, 500
-ROUNDS = ((100, "30s"), (100, "900s"), (1_000, "900s"))
+ROUNDS = ((100, "30s"), (1_000, "900s"))
 """``max_connections`` (100 is Postgres' own), and how long a lock or a connection is waited for
 (30 s is ours)."""
 _TAKEN, _HELD = ("no connection",), ("LeaseHeld",)

@@ -88,7 +88,7 @@ def _maintenance(
     config = workspace.config
     models = [name for name in tables if is_computed(config, name)]
     others = [name for name in tables if name not in models]
-    chosen = [config.mirrored_table(name) for name in others] if tables else config.mirrored
+    chosen = config.mirrored_tables(others) if tables else config.mirrored
     for contract in chosen:
         yield contract.name, partial(maintain_table, workspace, contract, ages)
     if models or not tables:

@@ -19,6 +19,7 @@ from mirrorlake.config.spelling import (
     FOR_TENANTS,
     all_spellings,
     expand,
+    find_each,
     find_named,
     of_tenants,
     unknown_name,
@@ -101,7 +102,12 @@ class Config(Section):
             raise ConfigError(
                 f"{self.path} has no tables", next_step="`mirrorlake init` writes their contracts"
             )
-        return tuple(self.table(name) for name in names) if names else self.tables
+        return self._tables(names) if names else self.tables
+
+    def _tables(self, names: Sequence[str]) -> tuple[TableContract, ...]:
+        """What `table` finds for each of these names."""
+        found = find_each(names, self.tables, self.path)
+        return tuple(one or self.table(name) for one, name in zip(found, names, strict=True))
 
     def require_secrets(self, contracts: Iterable[Mirrored]) -> None:
         """See that every secret is set that reading these tables takes.
@@ -160,7 +166,20 @@ class Config(Section):
         Raises:
             ConfigError: none is called so (with the nearest name), or more than one.
         """
-        return next(iter(self.split_tenants([name])), None) or self.contract(name)
+        return self.mirrored_tables([name])[0]
+
+    def mirrored_tables(self, names: Sequence[str]) -> list[Mirrored]:
+        """The contracts of these names, each as `mirrored_table` finds it.
+
+        Raises:
+            ConfigError: a name is nobody's or several tables'.
+        """
+        of_tenants = self._of_tenants(names)
+        found = find_each(names, (*self.tables, *self.snapshots), self.path)
+        return [
+            self.tenant_table(name) if name in of_tenants else one or self.contract(name)
+            for one, name in zip(found, names, strict=True)
+        ]
 
     def chosen_snapshots(self, names: Sequence[str]) -> tuple[TableContract, ...]:
         """The contracts of mode ``snapshot`` of these names or patterns; all without a name.
@@ -223,9 +242,9 @@ class Config(Section):
         names = expand(names, [*self.tables, *self.tenants], self.path, self.snapshots)
         if not names:
             return (self.chosen(()) if self.tables or not self.tenants else ()), self.tenants
-        ours = [table for name in names for table in self.split_tenants([name])]
-        others = [name for name in names if not self.split_tenants([name])]
-        return tuple(self.table(name) for name in others), tuple(ours)
+        of_tenants = self._of_tenants(names)
+        others = [name for name in names if name not in of_tenants]
+        return self._tables(others), self.split_tenants(names)
 
     def split_tenants(self, names: Sequence[str]) -> tuple[TenantTable, ...]:
         """The tables of tenants among these names: those that no other contract is called by.
@@ -233,9 +252,13 @@ class Config(Section):
         Raises:
             ConfigError: a name means several tables of tenants.
         """
-        known = set(all_spellings(self.tenants))
-        own = set(all_spellings((*self.tables, *self.snapshots)))
-        return tuple(self.tenant_table(n) for n in names if n in known and n not in own)
+        of_tenants = self._of_tenants(names)
+        return tuple(self.tenant_table(name) for name in names if name in of_tenants)
+
+    def _of_tenants(self, names: Sequence[str]) -> set[str]:
+        """Those of these names that mean a table of tenants, and no other one."""
+        known = set(names).intersection(all_spellings(self.tenants))
+        return known.difference(all_spellings((*self.tables, *self.snapshots))) if known else known
 
     def _refuse_tenants(self, names: Sequence[str]) -> None:
         """See that no name is a table of tenants.

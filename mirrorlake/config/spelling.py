@@ -7,9 +7,8 @@ doesn't: which tables a file has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
@@ -43,18 +42,40 @@ def find_named(name: str, tables: Sequence[SomeTable], path: Path) -> SomeTable 
     Raises:
         ConfigError: several are called so.
     """
-    for spelled in zip_longest(*(table.spellings for table in tables)):
-        found = [table for table, one in zip(tables, spelled, strict=True) if one == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(table.name for table in found)
-            raise ConfigError(
-                f"{name!r} can mean {len(found)} tables of {path}: {names}",
-                next_step="Write the whole name",
-                table=name,
-            )
-    return None
+    return find_each([name], tables, path)[0]
+
+
+def find_each(
+    names: Sequence[str], tables: Sequence[SomeTable], path: Path
+) -> list[SomeTable | None]:
+    """For each name what `find_named` finds; the tables are looked through once for all of them.
+
+    Raises:
+        ConfigError: several are called by one of the names.
+    """
+    wanted, called = set(names), dict[tuple[int, str], list[SomeTable]]()
+    longest = 0
+    for table in tables:
+        spellings = table.spellings
+        longest = max(longest, len(spellings))
+        for place, spelling in enumerate(spellings):
+            if spelling in wanted:
+                called.setdefault((place, spelling), []).append(table)
+    return [_only_one(name, called, longest, path) for name in names]
+
+
+def _only_one(
+    name: str, called: Mapping[tuple[int, str], Sequence[SomeTable]], longest: int, path: Path
+) -> SomeTable | None:
+    found = next((called[at, name] for at in range(longest) if (at, name) in called), ())
+    if len(found) > 1:
+        listed = ", ".join(table.name for table in found)
+        raise ConfigError(
+            f"{name!r} can mean {len(found)} tables of {path}: {listed}",
+            next_step="Write the whole name",
+            table=name,
+        )
+    return found[0] if found else None
 
 
 def expand(

@@ -60,7 +60,7 @@ def named_tables(config: Config, names: Sequence[str]) -> list[Mirrored]:
         ConfigError: a name is nobody's or several tables'.
     """
     found = (
-        [config.mirrored_table(name) for name in config.named(names)]
+        config.mirrored_tables(config.named(names))
         if names
         else sorted(config.mirrored, key=lambda one: one.name)
     )

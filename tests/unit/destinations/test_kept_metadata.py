@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
 from mirrorlake.config import LakeConfig
+from mirrorlake.destinations.iceberg.catalog import sql
 from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog
 from mirrorlake.destinations.iceberg.lake import Lake
 
@@ -63,3 +64,15 @@ def test_what_this_process_wrote_is_as_it_reads_it(
         step(table)
         assert_as_read()
         table = lake.catalog.load_table(("d", "t"))
+
+
+def test_of_many_small_tables_few_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "_KEPT", 10 * sql._LEAST)
+    lake = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+    lake.make_namespace("d")
+    schema = pa.schema([("id", pa.int64())])
+    for number in range(15):
+        lake.catalog.create_table(("d", f"t{number}"), schema, location=f"{tmp_path}/lake/{number}")
+    assert isinstance(lake.catalog, LakeCatalog)
+    assert len(lake.catalog._parsed) == 10
+    assert lake.catalog.load_table(("d", "t0")).name() == ("d", "t0"), "it is read again"

@@ -37,6 +37,9 @@ from mirrorlake.runtime.replaced_file import reopen_replaced
 
 _KEPT = 16 * 1024**2
 """Bytes of the metadata files whose content is kept; parsed, they take some seven times as much."""
+_LEAST = 8 * 1024
+"""As how many bytes a small one counts: parsed, it takes ten kilobytes and more, whatever it has;
+a sync of ten thousand small tables kept them all."""
 _GUESS = 16 * 1024
 """Bytes of a metadata file in an object store, which is not asked for its size."""
 _FIND = sa.text(
@@ -100,7 +103,7 @@ class _Parsed:
 
     @property
     def size(self) -> int:
-        return _GUESS if self.seen is None else self.seen[0]
+        return _GUESS if self.seen is None else max(_LEAST, self.seen[0])
 
 
 class LakeCatalog(SqlCatalog):
@@ -246,7 +249,7 @@ class LakeCatalog(SqlCatalog):
         return parsed
 
     def _forget(self, folder: str) -> int:
-        """Keep a table's metadata no longer; how many bytes its file has."""
+        """Keep a table's metadata no longer; as how many bytes its file counted."""
         known = self._parsed.pop(folder, None)
         return 0 if known is None else known.size
 
