@@ -132,9 +132,9 @@ class WorkerProcess:
 class WorkerLane:
     """One of the tables at once of a worker; used by one thread."""
 
-    def __init__(self, worker: WorkerProcess, ours: Connection[Any, Any]) -> None:
+    def __init__(self, worker: WorkerProcess, ours: Any) -> None:
         self.worker = worker
-        self._ours = ours
+        self._ours: Connection[Any, Any] = ours  # or what Windows has in its place
         self._given_up = False
 
     def send(self, what: Orders | TableContract) -> None:
