@@ -228,6 +228,7 @@ def connected(
         database=database,
         charset="utf8mb4",
         autocommit=True,
+        ssl_disabled=True,
     )
     try:
         yield connection
