@@ -137,7 +137,7 @@ ZERO = ("UPDATE orders SET at = '0000-00-00' WHERE id = 1", "DELETE FROM orders 
 FATES = {
     "changed": Fate(
         (
-            "UPDATE orders SET name = 'x' WHERE id = 1",
+            "UPDATE orders SET name = 'a longer name' WHERE id = 1",
             "DELETE FROM orders WHERE id = 2",
             "INSERT INTO orders VALUES (4, 'b', NULL, 1)",
             "UPDATE orders SET id = 10 WHERE id = 4",
