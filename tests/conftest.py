@@ -16,6 +16,7 @@ from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.embedded.mariadb_files import LAYOUT
 from tests.support.brought_servers import MARIADB, MYSQL, brought_files, version_of
 from tests.support.mysql8 import MySQL8
+from tests.support.quick_spark import plan_once
 from tests.support.unflushed import JAVA, write_unflushed
 
 # How fast examples are made says how busy the machine is, not whether the code is right. Tests'
@@ -26,9 +27,10 @@ settings.register_profile("quick", settings.get_profile("mirrorlake"), max_examp
 settings.load_profile("mirrorlake")
 
 # A test's JVM ends before the optimising compiler has paid for itself, and so do Spark's compiled
-# plans: together half of the suite's CPU time went there. `make demo` and users' runs have Java's
-# own choice, and compiled plans; `make test-full` has the plans.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# plans: together half of the suite's CPU time went there. A tenth went into collecting garbage, of a
+# young generation of 120 MB. `make demo` and users' runs have Java's own choice, and compiled plans;
+# `make test-full` has the plans.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn384m"
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
 
 # Files that one worker takes one after the other, so that what they share is started once: a process
@@ -77,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
     if quick:
         settings.load_profile("quick")
+        plan_once()
     gc.disable()
 
 

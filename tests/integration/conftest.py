@@ -117,23 +117,14 @@ def share_session(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """Runs in processes of their own, which a test may kill; its JVM starts with the first that
-    needs one."""
-    runner = Runner(tmp_path_factory.mktemp("runner"))
-    yield runner
-    runner.stop()
-
-
-@pytest.fixture(scope="session")
-def shared_runner(tmp_path_factory: pytest.TempPathFactory, place: Place) -> Iterator[Runner]:
-    """The same in the tests' own JVM; not for commands, which have a session of their own to stop."""
+def runner(tmp_path_factory: pytest.TempPathFactory, place: Place) -> Iterator[Runner]:
+    """Runs in processes of their own, which a test may kill, in the tests' own JVM."""
 
     def gateway() -> tuple[int, str]:
         java: Any = place.spark.get().sparkContext._gateway
         return java.java_parameters.port, java.java_parameters.auth_token
 
-    runner = Runner(tmp_path_factory.mktemp("shared-runner"), gateway)
+    runner = Runner(tmp_path_factory.mktemp("runner"), gateway)
     yield runner
     runner.stop()
 
@@ -237,6 +228,7 @@ def connected(
         database=database,
         charset="utf8mb4",
         autocommit=True,
+        ssl_disabled=True,
     )
     try:
         yield connection

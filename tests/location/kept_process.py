@@ -28,6 +28,7 @@ from mirrorlake.destinations.iceberg.spark import session as spark
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from tests.location import run_steps
 from tests.support.dagster_storage import read_scripts_once
+from tests.support.quick_spark import MARK, plan_once
 from tests.support.unflushed import write_unflushed
 from tests.ui import mirror
 
@@ -119,6 +120,8 @@ def follow(order: dict[str, Any]) -> int:
 def main() -> None:
     write_unflushed()
     read_scripts_once()
+    if MARK in os.environ:
+        plan_once()
     assert hasattr(spark, "stop_gateway")
     spark.stop_gateway = lambda seconds: None  # the JVM stays
     for line in sys.stdin:

@@ -75,11 +75,13 @@ class SharedSpark(LazySpark):
 def act(order: dict[str, Any], spark: LazySpark | None) -> None:
     """What a child does."""
     _set(order)
-    if order["act"] == "command":
-        cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
-        return
     if spark is not None and spark.started:
         _take_own_session(spark)
+    if order["act"] == "command":
+        if spark is not None and order["spark"]:
+            _lend(spark)
+        cli([*order["arguments"], "--config", order["config"]], standalone_mode=False)
+        return
     config = load_config(Path(order["config"]))
     workspace = Workspace.open(config, spark=spark)
     if order["act"] == "follow":
@@ -160,6 +162,13 @@ def _take_own_session(spark: LazySpark) -> None:
     own = spark.get().newSession()
     spark._starting = Future()
     spark._starting.set_result(own)
+
+
+def _lend(spark: LazySpark) -> None:
+    """Have a command use the session, and not stop it."""
+    first: Any = Workspace.open
+    opened: Any = lambda config, run_id=None, own=None: first(config, run_id, own or spark)  # noqa: E731
+    Workspace.open = opened
 
 
 def child(order: dict[str, Any], spark: LazySpark | None) -> int:

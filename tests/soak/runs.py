@@ -82,8 +82,8 @@ class Runner:
     """A `runner` process; made again when it, or its JVM, was killed.
 
     ``folder`` is its own: the children's answers and what they print. ``gateway`` gives the port and
-    the secret of a JVM that is there already, which commands can't use; without one the runner starts
-    its own.
+    the secret of a JVM that is there already, over the same lake; without one the runner starts its
+    own.
     """
 
     def __init__(self, folder: Path, gateway: Callable[[], tuple[int, str]] | None = None) -> None:
@@ -177,7 +177,6 @@ class Runner:
         fields: dict[str, Any] = {**asdict(order), "config": str(order.config)}
         fields |= {"number": self._number, "answer": str(answer)}
         if order.spark and self._gateway is not None:
-            assert order.act != "command", "it would stop the other's session"
             fields["gateway"] = self._gateway()
         assert process.stdin is not None
         process.stdin.write(json.dumps(fields) + "\n")

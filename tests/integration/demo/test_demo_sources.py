@@ -68,6 +68,7 @@ def connect(server: MariaDB) -> Connection[Cursor]:
         user="mirror",
         password=PASSWORD.encode(),
         charset="utf8mb4",
+        ssl_disabled=True,
     )
 
 

@@ -163,14 +163,14 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def fork(shared_runner: Runner) -> Callable[..., int]:
+def fork(runner: Runner) -> Callable[..., int]:
     """Run a sync, a reload of a day or a refold in a fork that a failpoint kills; its exit code."""
 
     def order(config: Path, table: str, failpoint: str, what: str = "sync") -> int:
         spark = failpoint.startswith(NEEDS_SPARK) or table.startswith(PROVED)
         days = () if what in ("sync", "refold") else (what, what)
         act = "reload" if days else what
-        code = shared_runner.run(Order(config, table, act, days, failpoint, spark)).code
+        code = runner.run(Order(config, table, act, days, failpoint, spark)).code
         assert code is not None
         return code
 

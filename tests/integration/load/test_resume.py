@@ -50,14 +50,14 @@ Fork = Callable[..., int]
 
 
 @pytest.fixture(scope="module")
-def fork(shared_runner: Runner) -> Fork:
+def fork(runner: Runner) -> Fork:
     """Run a load in a process that a failpoint kills; its exit code."""
 
     def order(config: Path, failpoint: str, reload: str = "") -> int:
         days = (reload, reload) if reload else ()
         act = "reload" if reload else "sync"
         asked = Order(config, "big", act, days, failpoint, spark=False, rows_per_chunk=CHUNK)
-        code = shared_runner.run(asked).code
+        code = runner.run(asked).code
         assert code is not None
         return code
 

@@ -80,11 +80,12 @@ class Following:
             raise self.error
 
     def until(self, holds: Callable[[], bool], seconds: float = SECONDS) -> None:
-        deadline = time.monotonic() + seconds
+        deadline, pause = time.monotonic() + seconds, 0.05
         while not holds():
             assert self.error is None
             assert time.monotonic() < deadline, (self.rounds[-3:], self.waits)
-            time.sleep(0.05)
+            time.sleep(pause)
+            pause = min(1.5 * pause, 0.4)  # to look takes what the follower needs
 
     def caught_up(self, rows: int) -> None:
         """Wait until so many rows have come since the last wait."""

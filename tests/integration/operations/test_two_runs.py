@@ -103,7 +103,7 @@ def wait_for(happened: Callable[[], bool], run: Run) -> None:
 
 @pytest.fixture
 def world(
-    mariadb: MariaDB, place: Place, database: str, sql: Callable[..., Any], shared_runner: Runner
+    mariadb: MariaDB, place: Place, database: str, sql: Callable[..., Any], runner: Runner
 ) -> World:
     sql(
         "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v INT, modified_at DATETIME(6) NOT NULL "
@@ -120,7 +120,7 @@ def world(
     watcher = Watcher(place.folder / "ledger.db", place.lake, loaded.table(f"s.{database}.t"))
     workspace = Workspace.open(loaded, spark=place.spark)
     load_table(workspace, watcher.contract)
-    return World(mariadb, config, workspace, shared_runner, watcher, sql)
+    return World(mariadb, config, workspace, runner, watcher, sql)
 
 
 def test_two_runs_at_once_load_one_after_the_other(world: World) -> None:

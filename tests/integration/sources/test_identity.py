@@ -236,4 +236,5 @@ def _logged_in(server: EmbeddedServer, database: str) -> pymysql.connections.Con
         user="sees_none",
         password=b"x",  # type: ignore[arg-type]
         database=database,
+        ssl_disabled=True,
     )

@@ -37,11 +37,7 @@ print(json.dumps([sorted(cli.commands), sorted(config_schema()["properties"])]))
 def take_out(names: tuple[str, ...], into: Path) -> None:
     """A copy of the tree without some capabilities: their folders, and their names in the list."""
     for package in PACKAGES:
-        shutil.copytree(
-            ROOT / package,
-            into / package,
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
+        shutil.copytree(ROOT / package, into / package)  # with what was compiled of it
         for name in names:
             if (into / package / name).exists():
                 shutil.rmtree(into / package / name)

@@ -156,7 +156,7 @@ COMMANDS = {
         f"{LOAD}/test_shrink.py::test_nothing_is_changed_until_it_is_accepted"
     ),
     "Look whether MySQL should hold so few. If it should: `mirrorlake sync` with the table of "
-    "tenants, `--tenant … --accept-smaller`": f"{TENANTS}::test_only_what_moved_is_read_and_written",
+    "tenants, `--tenant … --accept-smaller`": f"{TENANTS}::test_many_databases_are_one_table_and_only_what_moved_is_read",
     "Bring the file back, or roll back to an earlier version: mirrorlake publish": OF_SNAPSHOTS,
     "mirrorlake sync …": (
         f"{OPERATIONS}/test_name_in_lake.py::test_entities_and_models_know_the_lakes_names"
@@ -214,7 +214,7 @@ COMMANDS = {
     ),
     "`mirrorlake sync` reads them": OF_TENANTS,
     "`mirrorlake tenants` lists them, by the names of their databases; `mirrorlake sync` finds new "
-    "ones": f"{TENANTS}::test_only_what_moved_is_read_and_written",
+    "ones": f"{TENANTS}::test_many_databases_are_one_table_and_only_what_moved_is_read",
     "Nothing newer is folded over the gap. Fold them again: `mirrorlake land … --retry ID` (or "
     "`--retry withdrawn` for all); or leave them out: `--skip ID` (or `--skip withdrawn`); or show "
     "their version again: `mirrorlake publish … --rollback ID`": LAND,

@@ -37,6 +37,7 @@ from mirrorlake.destinations.iceberg.spark.settings import (
     cores_of,
     files_settings,
     keep_alive,
+    worker_settings,
 )
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage
 from mirrorlake.errors import LakeError
@@ -294,6 +295,7 @@ class LazySpark:
         settings = {
             **LOCAL,
             **files_settings(self._config.master),
+            **worker_settings(self._config.master),
             "spark.driver.memory": self._config.driver_memory,
             "spark.jars": ",".join(str(jar) for jar in jars),
             **catalog_settings(self._lake),

@@ -14,6 +14,7 @@ from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.properties import google_settings
 from mirrorlake.destinations.iceberg.commits.commit import BY
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.python_daemon import DAEMON
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage, spark_settings
 from mirrorlake.errors import LakeError
 from mirrorlake.runtime.permissions import HADOOP_UMASK, hadoop_umask
@@ -69,6 +70,16 @@ def files_settings(master: str) -> dict[str, str]:
     """
     cores = cores_of(master)
     return {"spark.sql.files.minPartitionNum": str(4 * cores)} if cores else {}
+
+
+def worker_settings(master: str) -> dict[str, str]:
+    """Workers of Python that read no archive before each task (`python_daemon`); none on a cluster,
+    whose machines may not have this package before it is shipped to them.
+
+    >>> worker_settings("spark://host:7077")
+    {}
+    """
+    return {"spark.python.daemon.module": DAEMON} if cores_of(master) else {}
 
 
 def catalog_settings(lake: Connection) -> dict[str, str]:
