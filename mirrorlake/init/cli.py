@@ -24,10 +24,25 @@ _STATEMENTS = 5
 """How many statements are shown; the file has all."""
 
 
+def _source_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    if name is None:
+        return None
+    from pydantic import TypeAdapter, ValidationError
+
+    from mirrorlake.config.fields import SourceName
+
+    try:
+        return TypeAdapter(SourceName).validate_python(name)
+    except ValidationError as error:
+        raise click.BadParameter(str(error.errors()[0]["ctx"]["error"])) from error
+
+
 @click.command(short_help="Write a first contract from a server, or from landed files.")
 @click.option("--from", "url", help="mysql://user:password@host:port[/database]")
 @with_options
-@click.option("--name", help="The source's name; by default its database's or host's.")
+@click.option(
+    "--name", callback=_source_name, help="The source's name; by default its database's or host's."
+)
 @click.option("--database", "databases", multiple=True, help="Only databases like this pattern.")
 @click.option("--tables", multiple=True, help="Only tables like this pattern: table or db.table.")
 @click.option("--exclude", multiple=True, help="No tables like this pattern: table or db.table.")
@@ -104,7 +119,12 @@ def init(
     if asks:
         from mirrorlake.init.guided import guide
 
-        if (written := guide(url, name, output, hashes=hashes, force=force)) is None:
+        try:
+            written = guide(url, name, output, hashes=hashes, force=force)
+        except click.Abort:  # at a question
+            show.errors.print("\nInterrupted. Nothing was written.")
+            sys.exit(130)
+        if written is None:
             return
         found, output = written
     else:

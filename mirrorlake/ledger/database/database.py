@@ -35,6 +35,7 @@ from mirrorlake.ledger.database.servers import (
     READS,
     alone,
     clock,
+    file_step,
     kind_of,
     may_pass,
     open_engine,
@@ -283,6 +284,12 @@ class Database:
         if isinstance(error, OperationalError):
             if not local and not waited_for_lock(error):
                 return self._unusable(error, seconds)
+            if step := file_step(error):
+                return LedgerError(
+                    f"the ledger {self._shown} could not be written: {words_of(error)}",
+                    next_step=step,
+                    retryable=may_pass(error),
+                )
             return LedgerError(
                 f"the ledger {self._shown} could not be used: {words_of(error)} "
                 f"(waited up to {self._wait.total_seconds():g} s)",

@@ -41,6 +41,10 @@ _REFUSED_CODES = {1044, 1045, 1049, 1142, 1698}
 _REFUSED_STATES = ("28", "3D", "42")
 _LOCK_CODES = {1205}
 _LOCK_STATE = "55P03"
+_FILE_STEPS = {
+    "SQLITE_READONLY": "Make the file and its folder writable for this user",
+    "SQLITE_FULL": "Make room on its disk",
+}
 # libpq gives no state for what it met while it connected.
 _REFUSED_WORDS = ("does not exist", "authentication failed", "no pg_hba.conf entry")
 
@@ -199,6 +203,12 @@ def may_pass(error: DBAPIError) -> bool:
     if state is None:
         return not any(words in str(error.orig) for words in _REFUSED_WORDS)
     return not str(state).startswith(_REFUSED_STATES)
+
+
+def file_step(error: DBAPIError) -> str | None:
+    """What to do about a SQLite file that can't be written, however long it is waited for."""
+    name = str(getattr(error.orig, "sqlite_errorname", ""))
+    return _FILE_STEPS.get("_".join(name.split("_")[:2]))
 
 
 def waited_for_lock(error: DBAPIError) -> bool:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorlake.config import Config, load_config, parse_source_url
+from mirrorlake.init.cli import init
 from mirrorlake.init.render import password_variable, quoted, render_contract, source_name
 from mirrorlake.init.suggest_tables import Almost, SuggestedTable, suggest_contract
 from mirrorlake.sources.mysql.tables import Column, ForeignKey, Index, SourceTable
@@ -407,3 +409,12 @@ def test_any_names_survive_the_file(
 def test_a_source_is_named_after_its_database_or_host(url: str, expected: str) -> None:
     assert source_name(parse_source_url(url)) == expected
     assert password_variable(expected) == f"{expected.upper()}_PASSWORD"
+
+
+@pytest.mark.parametrize("name", ["so urce", "Shop", "", "1st", "a.b"])
+def test_a_sources_name_is_refused_before_a_server_is_looked_at(name: str) -> None:
+    refused = CliRunner().invoke(init, ["--from", "mysql://u@192.0.2.1/shop", "--name", name])
+    assert refused.exit_code == 2
+    assert f"write {name!r} with lower-case letters, digits and underscores" in " ".join(
+        refused.output.split()
+    )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import (
@@ -710,3 +711,31 @@ def test_nobody_else_sees_half_of_what_is_done_together(ledger: Ledger, url: str
         lambda: seen.append(other.definition("view v")),
     )
     assert seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("pragma", "said", "step"),
+    [
+        ("query_only = ON", "readonly database", "Make the file and its folder writable"),
+        ("max_page_count = 1", "disk is full", "Make room on its disk"),
+    ],
+)
+def test_a_file_that_cant_be_written_is_not_said_to_be_held(
+    tmp_path: Path, pragma: str, said: str, step: str
+) -> None:
+    def limit(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA {pragma}")
+
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    Ledger(url)
+    sa.event.listen(sa.Engine, "connect", limit)
+    try:
+        with (
+            pytest.raises(LedgerError, match=said) as caught,
+            Ledger(url).lease(TABLE + "t" * 100_000, "run"),  # its last page has no room for it
+        ):
+            pass
+    finally:
+        sa.event.remove(sa.Engine, "connect", limit)
+    assert step in str(caught.value)
+    assert "waited" not in str(caught.value)

@@ -54,6 +54,20 @@ def test_each_command_is_there_with_its_options(block: Block) -> None:
         shell.check_command(words)
 
 
+def test_a_block_can_be_pasted_into_a_terminal() -> None:
+    """There `init` would ask, and take the lines after it for answers."""
+    commands = [
+        (block.place, words)
+        for block in ALL_BLOCKS
+        if block.language == "sh" and not block.not_run
+        for words in shell.commands_of(block.text)
+        if words[:3] == ["mirrorlake", "init", "--from"]
+    ]
+    assert len(commands) > 4
+    decide = {"--yes", "--json", "--database", "--tables", "--exclude", "--mode", "--column"}
+    assert [place for place, words in commands if not decide.intersection(words)] == []
+
+
 @pytest.mark.parametrize(
     "line", ["mirrorlake sink", "make dem", "mirrorlake sync --fast", "ocker ps"]
 )
