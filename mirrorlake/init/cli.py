@@ -34,7 +34,9 @@ def _source_name(_: click.Context, __: click.Parameter, name: str | None) -> str
     try:
         return TypeAdapter(SourceName).validate_python(name)
     except ValidationError as error:
-        raise click.BadParameter(str(error.errors()[0]["ctx"]["error"])) from error
+        first = error.errors()[0]
+        words = first.get("ctx", {}).get("error", first["msg"])
+        raise click.BadParameter(str(words)) from error
 
 
 @click.command(short_help="Write a first contract from a server, or from landed files.")
