@@ -161,6 +161,9 @@ def _words(done: FollowedRound) -> str:
     what = f"{plural(rows, 'row')} of {plural(tables, 'table')}" if tables else "nothing new"
     what += f", {plural(tenants, 'tenant')}" if (tenants := sum(done.tenants.values())) else ""
     failed = f" · {plural(len(done.failed), 'table')} failed" if done.failed else ""
+    # The lag is of the others alone.
+    away = sum(name not in done.failed for name in done.left_out)
+    failed += f" · {plural(away, 'table')} further behind" if away else ""
     return (
         f"{done.at:%H:%M:%S} UTC · lag {done.lag_seconds:.1f} s, {done.lag_bytes:,} bytes · {what} "
         f"· {done.seconds:.1f} s{failed}"

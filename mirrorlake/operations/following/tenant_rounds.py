@@ -193,9 +193,10 @@ class TenantRounds:
     def _of_tenants(self, name: str, synced: TenantsSynced) -> SourceError:
         named = [f"{tenant}: {why}" for tenant, why in synced.failed.items()]
         more = f"; and {len(named) - _LISTED} more" if len(named) > _LISTED else ""
+        are = "is" if len(named) == 1 else "are"
         return SourceError(
-            f"table {name}: {plural(len(named), 'tenant')} failed and are tried again, the others "
-            f"are followed: {'; '.join(named[:_LISTED])}{more}",
+            f"table {name}: {plural(len(named), 'tenant')} failed and {are} tried again, the "
+            f"others are followed: {'; '.join(named[:_LISTED])}{more}",
             table=name,
             source=self._source.name,
             retryable=True,

@@ -237,7 +237,7 @@ def test_a_tenant_that_fails_is_named_and_stops_no_other(
     with followed(tenants, joins) as running:
         running.until(lambda: any(one.failed for one in running.rounds))
         [(name, error)] = next(one.failed for one in running.rounds if one.failed).items()
-        assert f"1 tenant failed and are tried again, the others are followed: s.{b}" in str(error)
+        assert f"1 tenant failed and is tried again, the others are followed: s.{b}" in str(error)
         assert "MyISAM" in str(error)
         tenants.run("a", "DELETE FROM orders WHERE id = 1")
         running.until(lambda: tenants.deduped(*NAMES) == {a: tenants.mysql(*NAMES)[a]})
