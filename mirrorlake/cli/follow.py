@@ -164,10 +164,10 @@ def _words(done: FollowedRound) -> str:
     # The lag is of the others alone.
     away = sum(name not in done.failed for name in done.left_out)
     failed += f" · {plural(away, 'table')} further behind" if away else ""
-    return (
-        f"{done.at:%H:%M:%S} UTC · lag {done.lag_seconds:.1f} s, {done.lag_bytes:,} bytes · {what} "
-        f"· {done.seconds:.1f} s{failed}"
-    )
+    lag = "no table is followed yet"
+    if done.lag_seconds is not None and done.lag_bytes is not None:
+        lag = f"lag {done.lag_seconds:.1f} s, {done.lag_bytes:,} bytes"
+    return f"{done.at:%H:%M:%S} UTC · {lag} · {what} · {done.seconds:.1f} s{failed}"
 
 
 @contextmanager

@@ -16,8 +16,9 @@ class FollowedRound:
 
     Attributes:
         at: the source's clock (UTC, no zone) at its end.
-        lag_seconds: since when the source has what is not in clean.
-        lag_bytes: of the log that were not read at its end.
+        lag_seconds: since when the source has what is not in clean; None where no table is
+            followed.
+        lag_bytes: of the log that were not read at its end; None as well.
         rows: row versions that raw got, by table.
         tenants: of how many tenants, by table of tenants.
         changed: what became of tables that were not merely followed, in words.
@@ -32,8 +33,8 @@ class FollowedRound:
     """
 
     at: datetime
-    lag_seconds: float
-    lag_bytes: int
+    lag_seconds: float | None
+    lag_bytes: int | None
     rows: Mapping[str, int]
     changed: Mapping[str, str]
     failed: Mapping[str, MirrorlakeError]

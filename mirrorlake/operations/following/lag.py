@@ -118,8 +118,9 @@ def _tenants_at(
     return None if place is None or not seen else (place, min(seen))
 
 
-def age_at(as_of: datetime | None, clock: datetime) -> float:
-    """Seconds from one moment (UTC) of a source to its clock (UTC, without a zone)."""
+def age_at(as_of: datetime | None, clock: datetime) -> float | None:
+    """Seconds from one moment (UTC) of a source to its clock (UTC, without a zone), in thousandths;
+    None where there is no such moment."""
     if as_of is None:
-        return 0.0
-    return max(0.0, (clock.replace(tzinfo=UTC) - as_of).total_seconds())
+        return None
+    return round(max(0.0, (clock.replace(tzinfo=UTC) - as_of).total_seconds()), 3)

@@ -386,8 +386,8 @@ class Rounds:
         tenants = self._tenants.reported()
         return FollowedRound(
             at=end.clock,
-            lag_seconds=round(age_at(stream.as_of if stream else None, end.clock), 3),
-            lag_bytes=distance(end.files, place, end.position) if place is not None else 0,
+            lag_seconds=age_at(stream.as_of if stream is not None else None, end.clock),
+            lag_bytes=distance(end.files, place, end.position) if place is not None else None,
             rows=dict(rows + tenants.rows),
             tenants=dict(tenants.tenants),
             changed={r.table: words for r in results if (words := words_of(r))} | tenants.changed,
