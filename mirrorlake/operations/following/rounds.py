@@ -381,8 +381,7 @@ class Rounds:
         rows: Counter[str] = Counter()
         for result in (one for one in results if one.unchanged is None):
             rows[result.table] += result.rows
-        left_out = [n for n in self._contracts if n in failed or n not in self._followed()]
-        left_out += self._tenants.left_out(stream)
+        behind = [n for n in self._contracts if n in failed or n not in self._followed()]
         tenants = self._tenants.reported()
         return FollowedRound(
             at=end.clock,
@@ -397,5 +396,5 @@ class Rounds:
             place=str(place or ""),
             reached=not read.enough,
             shown=max((*(r.shown for r in results), *tenants.shown.values()), default=""),
-            left_out=tuple(left_out),
+            left_out=(*behind, *self._tenants.left_out(stream)),
         )
