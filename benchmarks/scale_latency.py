@@ -169,7 +169,7 @@ def _loads(source: Source, store: SlowStore, loads: int) -> Section:
 def _held(path: Path, store: SlowStore) -> tuple[int, int, int]:
     """Bytes of the ledger, the catalog and the table's objects."""
     databases = [
-        sum(file.stat().st_size for file in path.parent.glob(f"{name}.db*"))
+        sum(file.stat().st_size for file in path.parent.rglob(f"{name}.db*"))
         for name in ("ledger", "catalog")
     ]
     blobs = gcs_client(store.endpoint).list_blobs(BUCKET, prefix="loads/")

@@ -188,7 +188,9 @@ def read_measured(folder: Path = RESULTS) -> Measured:
 
 
 def _section(folder: Path, part: str, title: str) -> dict[str, Any]:
-    record = json.loads((folder / f"{part}.json").read_text("utf-8"))
+    # The whole part, or as much of it as was run.
+    paths = [folder / f"{part}.json", *sorted(folder.glob(f"{part}-*.json"), reverse=True)]
+    record = json.loads(next(path for path in paths if path.exists()).read_text("utf-8"))
     for section in record["figures"]:
         if section["title"] == title:
             return section
