@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from mirrorlake.operations.publishers import Loaded, print_published, publish_al
 from mirrorlake.runtime.outcomes import Failures, Outcome, Outcomes
 
 if TYPE_CHECKING:
+    from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.loading.results import SyncResult
     from mirrorlake.operations.status.attention import Attention
     from mirrorlake.operations.tenants.results import TenantsSynced
@@ -212,32 +213,59 @@ def _sync(
 ) -> None:
     """Sync tables with progress bars, or a line for each where there is no terminal; what became of
     them is noted."""
-    from mirrorlake.cli.bars import Bars
-
-    with SyncRun(config, chosen, options) as run, Bars(show.errors, quiet=quiet) as bars:
-        count, running, number = bars.count("all tables", len(chosen)), set[str](), 0
-
-        @contextmanager
-        def watch(table: Mirrored) -> Iterator[OnProgress]:
-            with bars.table(table.name) as report:
-                running.add(table.name)
-                yield report
-                running.discard(table.name)
-
+    shown = _Shown(len(chosen), quiet=quiet)
+    with shown, SyncRun(config, chosen, options, shown.begin) as run:
         try:
-            for kind, outcome in run.outcomes(watch):
-                number += 1
+            for kind, outcome in run.outcomes(shown.watch):
                 done.note(kind.name, outcome)
-                running.discard(outcome.name)
-                count(number)
-                if len(chosen) > 1 and (words := _words_of(outcome)):
-                    bars.line(f"{number:,} of {len(chosen):,}: {outcome.name}: {words}")
+                shown.end(outcome)
         except KeyboardInterrupt:
-            before = f"{number:,} of {len(chosen):,} tables were done"
-            words = f"In table {', '.join(sorted(running))}; {before}." if running else f"{before}."
-            show.errors.print(escape(words), highlight=False, soft_wrap=True)
+            shown.say_interrupted()
             raise
     done.put_in_order([table.name for table in chosen])
+
+
+class _Shown(ExitStack):
+    """What is shown of a sync while it runs: bars, once a table is to be read."""
+
+    def __init__(self, tables: int, *, quiet: bool) -> None:
+        super().__init__()
+        self._tables, self._quiet = tables, quiet
+        self._bars: Bars | None = None
+        self._running, self._ended = set[str](), 0
+
+    def begin(self) -> None:
+        """Show bars."""
+        from mirrorlake.cli.bars import Bars
+
+        self._bars = self.enter_context(Bars(show.errors, quiet=self._quiet))
+        self._count = self._bars.count("all tables", self._tables)
+
+    @contextmanager
+    def watch(self, table: Mirrored) -> Iterator[OnProgress]:
+        """Show how far one table is."""
+        assert self._bars is not None  # noqa: S101
+        with self._bars.table(table.name) as report:
+            self._running.add(table.name)
+            yield report
+            self._running.discard(table.name)
+
+    def end(self, outcome: Outcome[Any]) -> None:
+        """Show what became of one."""
+        self._ended += 1
+        self._running.discard(outcome.name)
+        if self._bars is None:
+            return
+        self._count(self._ended)
+        if self._tables > 1 and (words := _words_of(outcome)):
+            self._bars.line(f"{self._ended:,} of {self._tables:,}: {outcome.name}: {words}")
+
+    def say_interrupted(self) -> None:
+        """Say how far it was."""
+        words = f"{self._ended:,} of {self._tables:,} tables were done."
+        if self._running:
+            words = f"In table {', '.join(sorted(self._running))}; {words}"
+        show.errors.print(escape(words), highlight=False, soft_wrap=True)
 
 
 def _words_of(outcome: Outcome[Any]) -> str:

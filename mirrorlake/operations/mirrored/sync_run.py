@@ -6,7 +6,7 @@ one table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,11 +46,18 @@ class SyncRun:
 
     Args:
         tables: of any kind, in their order.
+        begin: called once, before the first of them is read.
     """
 
-    def __init__(self, config: Config, tables: Sequence[Mirrored], options: SyncOptions) -> None:
+    def __init__(
+        self,
+        config: Config,
+        tables: Sequence[Mirrored],
+        options: SyncOptions,
+        begin: Callable[[], None],
+    ) -> None:
         self.config, self.options = config, options
-        self._tables = tables
+        self._tables, self._begin = tables, begin
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -65,6 +72,7 @@ class SyncRun:
         from mirrorlake.runtime.pandas_imports import import_arrow_alone
         from mirrorlake.sources.mysql.reading.carriers import start_carriers
 
+        self._begin()
         start_carriers()  # it imports what it needs while this process does
         with importing():
             import_arrow_alone()

@@ -10,7 +10,8 @@ import sys
 from mirrorlake.bigquery.publisher import BIGQUERY
 from mirrorlake.config import Config, TableContract
 contract = TableContract.model_construct(publish=())
-assert BIGQUERY.publish(Config.model_construct(), [contract]) == ((), [])
+done = BIGQUERY.publish(Config.model_construct(), [contract])
+assert not done.results and not done.failures
 sys.exit(" ".join({"google.cloud.bigquery", "pyiceberg", "sqlglot"} & {*sys.modules}) or None)
 """
 
