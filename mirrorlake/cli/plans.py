@@ -205,7 +205,7 @@ def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdo
 
     Ends with the code of the first table that a sync would refuse, or could not read as a whole.
     """
-    from mirrorlake.operations.mirrored.kind import by_kind
+    from mirrorlake.operations.mirrored.kinds import by_kind
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)

@@ -23,6 +23,7 @@ from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced
 from mirrorlake.config import Config, Mirrored, TableContract
 from mirrorlake.errors import ConfigError, LedgerError, SourceHeld
+from mirrorlake.operations.mirrored.kinds import sync_any
 from mirrorlake.operations.mirrored.sync_run import SyncOptions, SyncRun
 from mirrorlake.operations.publishers import Loaded, print_published, publish_all
 from mirrorlake.runtime.outcomes import Failures, Outcome, Outcomes
@@ -216,7 +217,7 @@ def _sync(
     shown = _Shown(len(chosen), quiet=quiet)
     with shown, SyncRun(config, chosen, options, shown.begin) as run:
         try:
-            for kind, outcome in run.outcomes(shown.watch):
+            for kind, outcome in sync_any(run, shown.watch):
                 done.note(kind.name, outcome)
                 shown.end(outcome)
         except KeyboardInterrupt:

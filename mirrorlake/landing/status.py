@@ -11,8 +11,8 @@ from mirrorlake.landing.ledger import LandedSnapshots, SnapshotRecord
 from mirrorlake.landing.notices import Notice, SnapshotNotices
 from mirrorlake.ledger import LayerProof, Ledger
 from mirrorlake.operations.status.copies import RecordedCopy
+from mirrorlake.operations.status.known_of_all import KnownOfAll
 from mirrorlake.operations.status.layer_status import newest_proof
-from mirrorlake.operations.status.status import KnownOfAll
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
 

@@ -1,20 +1,17 @@
-"""One sync of tables of any kind: they share a workspace, and each log is read once for all.
+"""What one sync of tables of any kind shares: its options, a workspace, and what is read of logs.
 
-What belongs here: what they share, and in which order kinds are synced. What doesn't: the sync of
-one table.
+What belongs here: that. What doesn't: syncing (`mirrorlake.operations.mirrored.kinds`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from mirrorlake.config import Config, Mirrored, TenantTable
-from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny, by_kind
-from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.runtime.quick_imports import importing
 
 if TYPE_CHECKING:
@@ -44,8 +41,10 @@ class SyncRun:
     workspace is opened once a table is to be read: what is unchanged costs neither PyIceberg's
     import nor a Spark session.
 
-    Args:
+    Attributes:
         tables: of any kind, in their order.
+
+    Args:
         begin: called once, before the first of them is read.
     """
 
@@ -57,7 +56,7 @@ class SyncRun:
         begin: Callable[[], None],
     ) -> None:
         self.config, self.options = config, options
-        self._tables, self._begin = tables, begin
+        self.tables, self._begin = tables, begin
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -83,19 +82,9 @@ class SyncRun:
     @cached_property
     def along(self) -> TenantsAlong | None:
         """How tables of tenants read logs along with other tables; None where none follows one."""
-        tenants = [table for table in self._tables if isinstance(table, TenantTable)]
+        tenants = [table for table in self.tables if isinstance(table, TenantTable)]
         if not any(table.by_log for table in tenants):
             return None
         from mirrorlake.operations.tenants.read_along import TenantsAlong
 
         return TenantsAlong(tenants)
-
-    def outcomes(self, watch: WatchAny) -> Iterator[tuple[MirroredKind[Any, Any], Outcome[Any]]]:
-        """Sync them; what became of each, with its kind, as they end.
-
-        Raises:
-            LedgerError: the ledger failed.
-        """
-        for kind, some in by_kind(self._tables):
-            for outcome in kind.sync(self, some, watch):
-                yield kind, outcome

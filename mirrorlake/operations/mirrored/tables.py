@@ -17,8 +17,6 @@ from mirrorlake.runtime.quick_imports import importing
 if TYPE_CHECKING:
     from mirrorlake.operations.mirrored.sync_run import SyncRun
     from mirrorlake.operations.planning.sync_plans import PlannedSync
-    from mirrorlake.operations.status.status import KnownOfAll
-    from mirrorlake.operations.status.table_status import TableStatus
     from mirrorlake.workspace import Workspace
 
 
@@ -67,13 +65,6 @@ class _Tables(MirroredKind[TableContract, SyncResult]):
                 along=run.along.of(workspace) if run.along is not None else None,
                 workers=workers,
             )
-
-    @override
-    def status(self, known: KnownOfAll, table: TableContract) -> TableStatus:
-        from mirrorlake.operations.status.status import OF_MODES, status_of_table
-
-        of_mode = OF_MODES.added.get(table.mode)
-        return of_mode(known, table) if of_mode is not None else status_of_table(known, table)
 
 
 TABLES = _Tables()

@@ -16,8 +16,6 @@ from mirrorlake.runtime.outcomes import Outcome
 if TYPE_CHECKING:
     from mirrorlake.operations.mirrored.sync_run import SyncRun
     from mirrorlake.operations.planning.sync_plans import PlannedSync
-    from mirrorlake.operations.status.status import KnownOfAll
-    from mirrorlake.operations.status.table_status import TableStatus
     from mirrorlake.workspace import Workspace
 
 
@@ -53,12 +51,6 @@ class _Tenants(MirroredKind[TenantTable, TenantsSynced]):
             )
             followed = run.along.followed.get(table.name) if run.along is not None else None
             return sync_tenants(workspace, table, terms, followed)
-
-    @override
-    def status(self, known: KnownOfAll, table: TenantTable) -> TableStatus:
-        from mirrorlake.operations.status.tenants import tenants_status
-
-        return tenants_status(known, table)
 
 
 TENANTS = _Tenants()

@@ -5,22 +5,22 @@ What belongs here: what `mirrorlake status` shows. What doesn't: looking for dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mirrorlake.capabilities import Seam
-from mirrorlake.config import Config, Mirrored, TableContract
+from mirrorlake.config import Config, Mirrored, TableContract, TenantTable
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.ledger import Hold, Ledger, Load, Receipt, Refusal, Stamp, age_of
+from mirrorlake.ledger import Ledger, Load, Receipt, age_of
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
-from mirrorlake.ledger.records import Unproved
-from mirrorlake.operations.mirrored.kind import kind_of
 from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
-from mirrorlake.operations.publishers import PublicationStatus, published_statuses
+from mirrorlake.operations.publishers import published_statuses
 from mirrorlake.operations.status.attention import undecided_columns
+from mirrorlake.operations.status.known_of_all import KnownOfAll
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
+from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.proof.coverage.coverage import ProofStatus, proof_since_mark
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
@@ -31,47 +31,7 @@ from mirrorlake.table.meaning import edits_of
 from mirrorlake.table.surplus import SURPLUS, surplus_words
 
 if TYPE_CHECKING:
-    from mirrorlake.destinations.iceberg.commits.heads import MovedTable
     from mirrorlake.destinations.iceberg.lake import Lake
-
-
-@dataclass(frozen=True)
-class KnownOfAll:
-    """What the ledger says of all tables at once, by table but for what says otherwise.
-
-    Attributes:
-        last, good: the newest attempt, and the newest load that succeeded.
-        holds: by source.
-        moved: what other hands did to lake tables.
-        rows_of: see `RowCounts.rows_of`.
-    """
-
-    ledger: Ledger
-    last: Mapping[str, Load]
-    good: Mapping[str, Load]
-    behind: frozenset[str]
-    unproved: Mapping[str, Unproved]
-    refusals: Mapping[str, Refusal]
-    holds: Mapping[str, Hold]
-    chunked: frozenset[str]
-    columns: Mapping[str, Sequence[str]]
-    known_columns: Mapping[str, frozenset[str]]
-    looks: Mapping[str, str]
-    open_checks: Mapping[str, tuple[str, int]]
-    proved: frozenset[str]
-    marks: Mapping[str, tuple[datetime, str]]
-    stamps: Mapping[str, Stamp]
-    surplus: Mapping[str, str]
-    left_out: Mapping[str, str]
-    exchanged: Mapping[str, str]
-    hidden: Mapping[str, str]
-    published: Callable[[str], Mapping[str, PublicationStatus | None]]
-    moved: Mapping[str, Sequence[MovedTable]]
-    rows_of: Callable[[TableContract], tuple[int | None, str | None]]
-
-    def moved_words(self, name: str) -> str:
-        """What other hands did to a table's lake tables, in words; '' where they did nothing."""
-        return "; ".join(one.said for one in self.moved.get(name, ()))
 
 
 OF_MODES: Seam[Callable[[KnownOfAll, TableContract], TableStatus]] = Seam("status")
@@ -114,7 +74,7 @@ def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> 
     )
     found = [
         replace(
-            kind_of(contract).status(known, contract),
+            _of_any(known, contract),
             suspected_pii=_suspected(contract, known),
             published=known.published(contract.name),
         )
@@ -150,13 +110,14 @@ def moved_models(config: Config, ledger: Ledger) -> list[TableStatus]:
     ]
 
 
-def status_of_table(known: KnownOfAll, contract: TableContract) -> TableStatus:
-    """The state of a table that is loaded from one database.
+def _of_any(known: KnownOfAll, contract: Mirrored) -> TableStatus:
+    if isinstance(contract, TenantTable):
+        return tenants_status(known, contract)
+    of_mode = OF_MODES.added.get(contract.mode)
+    return of_mode(known, contract) if of_mode is not None else _status(known, contract)
 
-    Raises:
-        LakeError: its rows can't be counted, for a version not seen before.
-        LedgerError: the ledger can't be read.
-    """
+
+def _status(known: KnownOfAll, contract: TableContract) -> TableStatus:
     name, ledger = contract.name, known.ledger
     last, good = known.last.get(name), known.good.get(name)
     refusal, hold = known.refusals.get(name), known.holds.get(contract.source)

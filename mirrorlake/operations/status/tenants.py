@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Tenant
-from mirrorlake.operations.status.status import KnownOfAll
+from mirrorlake.operations.status.known_of_all import KnownOfAll
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.operations.tenants.looks import TenantLook, read_look
 from mirrorlake.proof.coverage.coverage import ProofStatus

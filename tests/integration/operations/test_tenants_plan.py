@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
-from mirrorlake.operations.mirrored.kind import by_kind
+from mirrorlake.operations.mirrored.kinds import by_kind
 from mirrorlake.operations.planning.sync_plans import PlannedSync
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import Place
