@@ -30,7 +30,7 @@ from mirrorlake.table.resolve import ResolvedTable, plan_table
 
 Plans: TypeAlias = dict[TenantPlace, ResolvedTable]
 """Tenants' tables, resolved, by source and database."""
-Failures: TypeAlias = dict[TenantPlace, MirrorlakeError]
+FailedTenants: TypeAlias = dict[TenantPlace, MirrorlakeError]
 """Why tenants are not read, by source and database."""
 
 

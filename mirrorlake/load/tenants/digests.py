@@ -24,7 +24,7 @@ from mirrorlake.proof.forms.rows import RowForm
 from mirrorlake.proof.ranges.ranges import Tally
 from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.table.tenants import Failures
+from mirrorlake.table.tenants import FailedTenants
 from mirrorlake.workspace import Workspace
 
 _NO_LOAD: Final = "check"
@@ -44,7 +44,7 @@ class TenantDigests:
 
     tallies: dict[TenantPlace, Tally] = field(default_factory=dict[TenantPlace, Tally])
     forms: dict[TenantPlace, RowForm] = field(default_factory=dict[TenantPlace, RowForm])
-    failed: Failures = field(default_factory=Failures)
+    failed: FailedTenants = field(default_factory=FailedTenants)
     lost: dict[str, MirrorlakeError] = field(default_factory=dict[str, MirrorlakeError])
 
 

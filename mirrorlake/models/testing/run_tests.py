@@ -38,7 +38,7 @@ from mirrorlake.serving.catalogue import Catalogue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Outcome: TypeAlias = Literal["passed", "failed", "error"]
+ModelTestOutcome: TypeAlias = Literal["passed", "failed", "error"]
 _LOCAL = "local[2]"
 _OTHER_CATALOGS = ("spark.sql.catalog.", "spark.sql.defaultCatalog", "spark.sql.warehouse.dir")
 
@@ -79,7 +79,7 @@ class ModelTestResult:
     model: str
     name: str
     place: str
-    outcome: Outcome
+    outcome: ModelTestOutcome
     compared: tuple[str, ...]
     left_out: tuple[str, ...]
     rows: int
@@ -202,7 +202,7 @@ def _result(
 ) -> ModelTestResult:
     wanted, given = Counter(ready.expected), Counter(rows)
     missing, extra = list((wanted - given).elements()), list((given - wanted).elements())
-    outcome: Outcome = "error" if words else "failed" if missing or extra else "passed"
+    outcome: ModelTestOutcome = "error" if words else "failed" if missing or extra else "passed"
     if outcome == "passed" and ready.test.said.ordered and list(rows) != list(ready.expected):
         outcome, words = "failed", "the rows come in another order than they are expected in"
         missing, extra = list(ready.expected), list(rows)

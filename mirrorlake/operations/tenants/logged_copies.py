@@ -30,7 +30,7 @@ from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.log_place import refuse_unlogged
 from mirrorlake.table.resolve import ResolvedTable, plan_table
-from mirrorlake.table.tenants import Failures, Plans, terms_of
+from mirrorlake.table.tenants import FailedTenants, Plans, terms_of
 from mirrorlake.table.tenants_in_log import CopyPlace, ended, newest_seq
 from mirrorlake.workspace import Workspace
 
@@ -62,11 +62,11 @@ class LoggedCopies:
         self.followed = self.followed.then(now, sources)
         return moved_by_log(self.survey, self.followed, terms)
 
-    def begin(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> Failures:
+    def begin(self, plans: Plans, known: Mapping[TenantPlace, Tenant]) -> FailedTenants:
         """Find from where on logs continue copies of these tenants; why some can't be followed."""
         from mirrorlake.sources.mysql.following.copy_start import read_copy_start
 
-        ledger, failed = self.workspace.ledger, Failures()
+        ledger, failed = self.workspace.ledger, FailedTenants()
         seq = newest_seq(ledger, self.table)
         # What is loaded of their logs from now on is not behind the copies that they have.
         again = [ended(known[place], seq) for place in plans if place in known]
@@ -91,7 +91,7 @@ class LoggedCopies:
 
     def end(
         self, copies: Mapping[TenantPlace, Tenant]
-    ) -> tuple[dict[TenantPlace, Tenant], Failures]:
+    ) -> tuple[dict[TenantPlace, Tenant], FailedTenants]:
         """Read the logs to their ends that continue these copies; the copies that the ledger has
         then, and why it has not the others.
 
@@ -118,14 +118,14 @@ class LoggedCopies:
         )
 
 
-def _refused(connection: Connection[Any], plans: Plans) -> Failures:
+def _refused(connection: Connection[Any], plans: Plans) -> FailedTenants:
     """The tenants of one source whose tables are not what they were when they were surveyed, or
     whose rows a foreign key has the server change by itself.
 
     Raises:
         SourceError: the server was lost.
     """
-    failed = Failures()
+    failed = FailedTenants()
     for place, plan in plans.items():
         try:
             _refuse_altered(connection, plan)
