@@ -90,7 +90,7 @@ def python_side(name: str, module: str, folder: Path) -> Side:
 
 
 class Watched:
-    """Samples a process tree's memory until the block ends, every so many seconds."""
+    """Samples a process tree's memory every ``interval`` seconds until the block ends."""
 
     def __init__(self, pid: int, interval: float = INTERVAL) -> None:
         self._pid = pid

@@ -10,6 +10,7 @@ a process each, 200 of them took 12 GB.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,30 +186,22 @@ def _ended(kind: str, words: str) -> str:
 @contextlib.contextmanager
 def _watched(postgres: Postgres, outcome: Outcome) -> Iterator[None]:
     """Count the connections of others ten times a second, over one that was there first."""
-    stop = threading.Event()
 
-    def watch(admin: psycopg.Connection[Any]) -> None:
+    def watch(admin: psycopg.Connection[Any], stop: threading.Event) -> None:
         query = "SELECT COUNT(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
         while not stop.wait(0.1):
             row = admin.execute(query).fetchone()
             outcome.peak = max(outcome.peak, row[0] - 1 if row else 0)
 
-    with postgres.admin() as admin:
-        thread = threading.Thread(target=watch, args=(admin,))
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.set()
-            thread.join()
+    with postgres.admin() as admin, _beside(functools.partial(watch, admin)):
+        yield
 
 
 @contextlib.contextmanager
 def _changing(source: Source, names: list[str]) -> Iterator[None]:
     """Rows of the shared tables change while their runs work."""
-    stop = threading.Event()
 
-    def change() -> None:
+    def change(stop: threading.Event) -> None:
         number = 0
         with source.server.admin("many") as admin, admin.cursor() as cursor:
             while not stop.wait(0.05):
@@ -219,7 +212,15 @@ def _changing(source: Source, names: list[str]) -> Iterator[None]:
                 )
                 admin.commit()
 
-    thread = threading.Thread(target=change)
+    with _beside(change):
+        yield
+
+
+@contextlib.contextmanager
+def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Do something in a thread until the block ends, which sets its event."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,))
     thread.start()
     try:
         yield

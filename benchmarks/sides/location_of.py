@@ -27,8 +27,8 @@ from dagster_mirrorlake.selection import select_tables
 
 
 def main(path: str, source: str, ticks: int) -> dict[str, Any]:
-    """Seconds, MB and numbers of one location; of each sensor's ticks the seconds after a first
-    one, which sees every table anew."""
+    """Seconds, MB and numbers of one location. A sensor's first tick, which sees every table for
+    the first time, is not counted."""
     imported = _memory()
     begun = time.perf_counter(), time.process_time()
     with few_collections():

@@ -13,8 +13,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -24,12 +22,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-_START = 30
-_ROOT = Path(__file__).parents[2]
+from tests.support.module_server import serving
+
 _CONTROL = "/slow-store/"
 CLASS_A, CLASS_B, FREE = "class A", "class B", "free"
 _OBJECT = re.compile(r"/b/[^/]+/o/.+")
@@ -112,26 +109,8 @@ class SlowStore:
 @contextmanager
 def slow_store(upstream: str) -> Iterator[SlowStore]:
     """A proxy before the store at ``upstream``; it ends with the block."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", __name__, str(port), upstream]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=_ROOT) as process:
-        try:
-            _wait_for(port, process)
-            yield SlowStore(port)
-        finally:
-            process.terminate()
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + _START
-    while process.poll() is None and time.monotonic() < until:
-        with closing(socket.socket()) as tried:
-            if tried.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise RuntimeError("the slow store does not start")
+    with serving(__name__, upstream) as port:
+        yield SlowStore(port)
 
 
 # --- the proxy's own process ----------------------------------------------------------------------

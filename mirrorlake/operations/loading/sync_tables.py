@@ -61,8 +61,8 @@ def sync_tables(
             read first.
         along: what else reads these logs then.
         beside: what else is shown with tables that follow a log, all of one source.
-        workers: processes for small ones that were started before, which stay the caller's to
-            close; by default they are started here.
+        workers: processes for small ones that were started before; by default they are started
+            here. They are closed once the tables are synced.
     """
     if look is not None and all(contract.name in look.estimates for contract in contracts):
         workspace.spark.expect(_rows_to_fold(workspace, contracts, look))
@@ -109,8 +109,8 @@ def _unwatched(_: TableContract) -> AbstractContextManager[OnProgress]:
 
 
 def _threads(workers: Workers, jobs: int) -> list[tuple[WorkerLane | None, bool]]:
-    """The threads of a sync of so many tables at once: the lane that each has, and whether it takes
-    any table once that is done, or small ones alone."""
+    """The threads that sync ``jobs`` tables at once. For each: its lane, if it has one, and whether
+    it then takes any table or only small ones."""
     lanes = [
         (lane, not number) for one in workers.processes for number, lane in enumerate(one.lanes)
     ]

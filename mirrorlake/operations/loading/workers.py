@@ -21,7 +21,7 @@ from mirrorlake.operations.loading.worker_process import Orders, WorkerProcess
 logger = logging.getLogger(__name__)
 
 SMALL_ROWS = 20_000
-"""A table of so many rows is synced in a moment, without Spark."""
+"""Tables up to this size are synced quickly, without Spark."""
 LANES, _LANES_IN_BUCKETS = 2, 4
 """How many small tables a process syncs at once: while one of them waits for a disk the other
 computes. An object store is waited for most of the time."""
@@ -70,7 +70,10 @@ class Workers:
 def start_workers(
     config: Config, contracts: Sequence[TableContract], look: Look | None, jobs: int
 ) -> Workers:
-    """Start as many as these tables are worth, when so many are synced at once.
+    """Start the worker processes that pay off for these tables.
+
+    Args:
+        jobs: how many tables are synced at once.
 
     Raises:
         MachineError: one could not be started.
@@ -103,8 +106,9 @@ def with_connections(config: Config, of: Callable[[int], int]) -> Config:
 def _is_for_a_worker(config: Config, contract: TableContract, look: Look, jobs: int) -> bool:
     """Whether a sync of this table is expected to be short, and to need no Spark.
 
-    What a source allows is counted by each process for itself: so many reads must be allowed as
-    there are processes, and any number of rows. What was loaded of a log is known here."""
+    Each process counts a source's reads by itself, so the source must allow at least ``jobs``
+    connections and any number of rows a second. Only this process knows what it loaded from a log.
+    """
     if contract.by_log or contract.landed:
         return False
     source = config.sources[contract.source]

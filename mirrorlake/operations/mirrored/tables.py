@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from mirrorlake.config import TableContract
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.results import SyncResult, unchanged_result
+from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.runtime.quick_imports import importing
@@ -34,10 +36,6 @@ class _Tables(MirroredKind[TableContract, SyncResult]):
         self, run: SyncRun, tables: Sequence[TableContract], watch: WatchAny
     ) -> Iterator[Outcome[SyncResult]]:
         """Those that their sources show to be unchanged come first."""
-        with importing():
-            from mirrorlake.ledger import Ledger
-            from mirrorlake.operations.loading.unchanged import Look, look_at
-
         look, config, options = Look(), run.config, run.options
         if not options.accept_smaller:
             look = look_at(config, Ledger(config.ledger.url, config.ledger.wait), tables)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,11 +30,9 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
 
 
 @pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
-    made.contract = {"key": ["id"], "columns": HIDDEN}
-    yield made
-    made.close()
+def tenants(tenants: Tenants) -> Tenants:
+    tenants.contract = {"key": ["id"], "columns": HIDDEN}
+    return tenants
 
 
 def shown(tenants: Tenants) -> set[str]:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import time
-import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from mirrorlake.ledger import Tenant, TenantPlace
 from mirrorlake.operations.tenants.checks import check_tenants
 from mirrorlake.operations.tenants.detect import REPLACED, TenantsSeen, detect_tenants
-from mirrorlake.runtime.embedded.server import EmbeddedServer
-from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 
 COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20)"
 SETTLED_SECONDS = 3.2
 """After so long without a change, what a server shows says whether a table changed."""
-
-
-@pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
-    yield made
-    made.close()
 
 
 def look(tenants: Tenants) -> TenantsSeen:

@@ -10,7 +10,6 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -47,7 +46,7 @@ from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import raw_of
-from tests.integration.conftest import PASSWORD, USER, Place
+from tests.integration.conftest import PASSWORD, USER
 from tests.integration.tenants import Tenants
 from tests.integration.type_cases import CASES
 from tests.soak.runs import Order, Runner
@@ -63,13 +62,6 @@ SETTLED_SECONDS = 3.2
 @pytest.fixture(scope="session")
 def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
-
-
-@pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
-    yield made
-    made.close()
 
 
 def rows(*numbers: int) -> list[str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,6 @@ from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.tenants import raw_of
 from mirrorlake.workspace import Workspace
-from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 from tests.soak.runs import Order, Runner
 
@@ -53,10 +51,9 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
 
 
 @pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}", contract={**LOG})
-    yield made
-    made.close()
+def tenants(tenants: Tenants) -> Tenants:
+    tenants.contract = {**LOG}
+    return tenants
 
 
 def rows(*numbers: int) -> list[str]:

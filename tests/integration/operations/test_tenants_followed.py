@@ -63,10 +63,9 @@ def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
 
 
 @pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}", contract={**LOG})
-    yield made
-    made.close()
+def tenants(tenants: Tenants) -> Tenants:
+    tenants.contract = {**LOG}
+    return tenants
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from mirrorlake.cli.main import cli
 from mirrorlake.operations.mirrored.kinds import by_kind
 from mirrorlake.operations.planning.sync_plans import PlannedSync
 from mirrorlake.runtime.embedded.server import EmbeddedServer
-from tests.integration.conftest import Place
 from tests.integration.tenants import Tenants
 
 COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20)"
@@ -28,13 +25,6 @@ SETTLED_SECONDS = 3.2
 @pytest.fixture(scope="session")
 def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
     return on_mysql8_too_in_full
-
-
-@pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
-    yield made
-    made.close()
 
 
 def plan(tenants: Tenants) -> PlannedSync:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from mirrorlake.operations.tenants.looks import TenantLook, read_look
 from mirrorlake.operations.tenants.survey import survey_tenants
 from mirrorlake.operations.tenants.sync import sync_tenants
 from mirrorlake.runtime.embedded.mariadb import MariaDB
-from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import PASSWORD, USER, Place
 from tests.integration.operations.test_upkeep import shared_session  # noqa: F401 – one JVM for all commands
 from tests.integration.tenants import Tenants
@@ -27,13 +25,6 @@ from tests.support.mysql8 import MySQL8
 
 COLUMNS = "id INT PRIMARY KEY, name VARCHAR(20)"
 ROWS = ("(1, 'a')", "(2, 'b')")
-
-
-@pytest.fixture
-def tenants(server: EmbeddedServer, place: Place) -> Iterator[Tenants]:
-    made = Tenants(server, place, f"t{uuid.uuid4().hex[:8]}")
-    yield made
-    made.close()
 
 
 def run(tenants: Tenants, *arguments: str) -> Result:
