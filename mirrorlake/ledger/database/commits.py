@@ -75,8 +75,16 @@ def is_under_way(connection: sa.Connection, mark: CommitMark) -> bool | None:
         return False  # the server crashed before anything of it was kept
 
 
+def has_old_marks(connection: sa.Connection, now: datetime) -> bool:
+    """Whether there are marks of connections that are long gone."""
+    return bool(connection.scalar(sa.select(sa.exists().where(_is_old(now)))))
+
+
 def forget_marks(connection: sa.Connection, now: datetime) -> None:
     """Remove the marks of connections that are long gone."""
+    connection.execute(META.delete().where(_is_old(now)))
+
+
+def _is_old(now: datetime) -> sa.ColumnElement[bool]:
     ours = META.c.name.startswith(_PREFIX, autoescape=True)
-    old = META.c.value < (now - _KEPT).isoformat()
-    connection.execute(META.delete().where(ours, old))
+    return ours & (META.c.value < (now - _KEPT).isoformat())

@@ -25,6 +25,7 @@ from mirrorlake.errors import LedgerError, LedgerLost
 from mirrorlake.ledger.database.commits import (
     CommitMark,
     forget_marks,
+    has_old_marks,
     is_there,
     is_under_way,
     keep_mark,
@@ -77,15 +78,21 @@ class Database:
         # A server counts open connections: they are closed with the last reference to this.
         weakref.finalize(self, self._engine.dispose)
         list(TABLES)  # known to METADATA once they are imported
-        with self.begin() as connection, alone(connection, self._kind, wait):
-            METADATA.create_all(connection)
-            self._check_version(connection)
-            if self._kind != "sqlite":
+        with self.read() as connection:
+            set_up = _is_set_up(connection)
+            marked = set_up and has_old_marks(connection, utc_now())
+        # One that is set up is not locked: runs that begin at once would wait for one another, each
+        # with a connection that another one needs to end.
+        if not set_up:
+            with self.begin() as connection, alone(connection, self._kind, wait):
+                METADATA.create_all(connection)
+                self._check_version(connection)
+        if marked:
+            with self.begin() as connection:
                 forget_marks(connection, utc_now())
 
     def _check_version(self, connection: sa.Connection) -> None:
-        rows = connection.execute(META.select().where(META.c.name.in_(("version", "identity"))))
-        recorded = {row.name: row.value for row in rows}
+        recorded = _recorded(connection)
         found = recorded.get("version")
         if "identity" not in recorded:
             # Which ledger this is, for who remembers numbers of it.
@@ -334,6 +341,20 @@ def _done_again(method: Callable[..., Any]) -> Callable[..., Any]:
         return self._database.again(lambda: method(self, *given, **named))
 
     return call
+
+
+def _is_set_up(connection: sa.Connection) -> bool:
+    """Whether all tables are there, and of this version."""
+    there = {*sa.inspect(connection).get_table_names()}
+    recorded = _recorded(connection) if META.name in there else {}
+    current = recorded.get("version") == str(LEDGER_VERSION) and "identity" in recorded
+    return current and there.issuperset(METADATA.tables)
+
+
+def _recorded(connection: sa.Connection) -> dict[str, str]:
+    """What the ledger says of itself: its version, and which one it is."""
+    rows = connection.execute(META.select().where(META.c.name.in_(("version", "identity"))))
+    return {row.name: row.value for row in rows}
 
 
 def utc_now() -> datetime:

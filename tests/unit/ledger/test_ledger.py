@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from mirrorlake.config.database_url import with_driver
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger import (
     LEDGER_VERSION,
@@ -32,6 +33,7 @@ from mirrorlake.ledger import (
     Tenant,
     Window,
 )
+from mirrorlake.ledger.database.servers import alone, kind_of
 from mirrorlake.ledger.lake import leases
 from mirrorlake.ledger.lake.lake_heads import LakeHead
 from mirrorlake.ledger.reports.since import LoadFigures
@@ -711,6 +713,25 @@ def test_nobody_else_sees_half_of_what_is_done_together(ledger: Ledger, url: str
         lambda: seen.append(other.definition("view v")),
     )
     assert seen == [None]
+
+
+def test_one_that_is_set_up_is_opened_while_another_run_sets_it_up(
+    ledger: Ledger, url: str
+) -> None:
+    """Else runs that begin at once wait for one another, and hold what the first of them needs."""
+    database, wait = ledger.database, timedelta(seconds=1)
+    kind = kind_of(with_driver(url))
+    with database.begin() as connection, alone(connection, kind, wait):
+        assert Ledger(url, wait).identity() == ledger.identity()
+
+
+def test_a_table_that_is_missing_is_made(ledger: Ledger, url: str) -> None:
+    """One that an earlier release did not have, or that was not made when its first run died."""
+    with ledger.database.begin() as connection:
+        connection.execute(sa.text("DROP TABLE costs"))
+    Ledger(url)
+    with ledger.database.read() as connection:
+        assert sa.inspect(connection).has_table("costs")
 
 
 @pytest.mark.parametrize(
