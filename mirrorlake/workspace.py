@@ -80,6 +80,7 @@ class Workspace:
     holding: list[str] = field(default_factory=list[str], repr=False, compare=False)
     views: list[str] = field(default_factory=list[str], repr=False, compare=False)
     _accepted: set[Identifier] = field(default_factory=set["Identifier"], repr=False, compare=False)
+    _done: set[str] = field(default_factory=set[str], repr=False, compare=False)
     _last: list[Callable[[], object]] | None = field(default=None, repr=False, compare=False)
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _closed: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
@@ -203,6 +204,14 @@ class Workspace:
             act()
         else:
             self._last.append(act)
+
+    def is_first(self, what: str) -> bool:
+        """Whether this is asked for the first time of this workspace: of what is done once, for all
+        of its tables."""
+        if what in self._done:
+            return False
+        self._done.add(what)
+        return True
 
     def accept(self, identifier: Identifier) -> None:
         """A lake table that other hands had moved is what it must be again."""

@@ -24,11 +24,12 @@ from dagster_mirrorlake.jobs.each import (
 from dagster_mirrorlake.jobs.job import job_of
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.table import MirroredTable
-from mirrorlake.errors import ConfigError, SourceHeld
+from mirrorlake.errors import ConfigError, MirrorlakeError, SourceHeld
 from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.config import TableContract
+    from mirrorlake.operations.loading.results import SyncResult
     from mirrorlake.operations.planning.backfill import Filled
     from mirrorlake.workspace import Workspace
 
@@ -116,34 +117,39 @@ def sync_read(
     accept_smaller: bool,
 ) -> dict[str, Done]:
     """Sync tables that are read from a server; by name, what became of each."""
-    from mirrorlake.operations.loading.results import unchanged_result
-    from mirrorlake.operations.loading.sync_tables import sync_tables
-    from mirrorlake.operations.loading.unchanged import Look, look_at
-    from mirrorlake.operations.loading.workers import default_jobs
+    from mirrorlake.operations.mirrored.sync_run import SyncOptions, SyncRun
+    from mirrorlake.operations.mirrored.tables import TABLES
+    from mirrorlake.table.progress import unwatched
 
     if not contracts:
         return {}
-    look = Look()
-    if not accept_smaller:
-        with dagster_errors():
-            look = look_at(workspace.config, workspace.ledger, contracts)
-    found = [unchanged_result(one, 0, 0, 0.0) for one in look.unchanged.values()]
-    done = {one.table: Done(one.table, "unchanged") for one in found}
-    left = [contract for contract in contracts if contract.name not in done]
-    context.log.info("%d tables, %d of them unchanged", len(contracts), len(done))
-    jobs = default_jobs(workspace.config, left) if left else 1
-    for one in sync_tables(workspace, left, jobs=jobs, accept_smaller=accept_smaller, look=look):
-        name = one.name
-        if one.result is not None:
-            words = f"{one.result.window} window, {plural(one.result.rows, 'row')}, "
-            words += f"{plural(one.result.folded, 'load')} folded, {one.result.seconds} s"
-            done[name] = Done(name, "synced", words)
-        elif isinstance(one.error, SourceHeld):
-            done[name] = Done(name, "held", str(one.error))
-        elif one.error is not None:
-            done[name] = failed(name, one.error)
-        log_line(context, done[name])
+    done: dict[str, Done] = {}
+    options = SyncOptions(accept_smaller=accept_smaller)
+    with SyncRun.over(workspace, contracts, options) as run, dagster_errors():
+        for one in TABLES.sync(run, contracts, unwatched):
+            if one.error is not None:
+                done[one.name] = _failed(one.name, one.error)
+            elif one.result is not None:
+                done[one.name] = _synced(one.result)
+            if done[one.name].outcome != "unchanged":
+                log_line(context, done[one.name])
+    unchanged = sum(one.outcome == "unchanged" for one in done.values())
+    context.log.info("%s, %d of them unchanged", plural(len(contracts), "table"), unchanged)
     return done
+
+
+def _failed(name: str, error: MirrorlakeError) -> Done:
+    if isinstance(error, SourceHeld):
+        return Done(name, "held", str(error))
+    return failed(name, error)
+
+
+def _synced(result: "SyncResult") -> Done:
+    if result.unchanged is not None:
+        return Done(result.table, "unchanged")
+    words = f"{result.window} window, {plural(result.rows, 'row')}, "
+    words += f"{plural(result.folded, 'load')} folded, {result.seconds} s"
+    return Done(result.table, "synced", words)
 
 
 def build_backfill_errored(tables: Sequence[MirroredTable]) -> dg.JobDefinition:

@@ -79,7 +79,9 @@ class CleanAtCut:
 
     def renew(self, workspace: Workspace, contract: TableContract) -> None:
         """See `mirrorlake.serving.views.CleanFollower`."""
-        _drop_left(workspace, {contract.source})
+        # Once for all tables of a run: it looks through every view that the ledger knows.
+        if workspace.is_first(f"views left of cuts of {contract.source}"):
+            _drop_left(workspace, {contract.source})
         view, lake = view_of(contract), workspace.lake
         there = look_at_view(lake, view)
         if there is None:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from mirrorlake.runtime.plural import plural
@@ -67,6 +68,11 @@ class Progress:
 
 OnProgress = Callable[[Progress], None]
 """Called as rows are read, from the thread that reads them, and once with ``ended``."""
+
+
+def unwatched(_: object) -> AbstractContextManager[OnProgress]:
+    """What nobody looks at."""
+    return nullcontext(lambda _: None)
 
 
 class Pace:

@@ -81,7 +81,7 @@ class Folds:
 
     def definitions(self, prefix: str, within: str = "") -> dict[str, str]:
         """Every definition whose name begins so, and has the other text in it, by name."""
-        like = VIEWS.c.view_name.startswith(prefix, autoescape=True)
+        like = self._database.begins_with(VIEWS.c.view_name, prefix)
         like = sa.and_(like, VIEWS.c.view_name.contains(within, autoescape=True))
         with self._database.read() as connection:
             rows = connection.execute(VIEWS.select().where(like)).all()

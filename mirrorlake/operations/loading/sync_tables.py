@@ -10,7 +10,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -24,7 +24,7 @@ from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.worker_process import WorkerLane
 from mirrorlake.operations.loading.workers import Workers, start_workers, with_connections
 from mirrorlake.runtime.outcomes import Outcome
-from mirrorlake.table.progress import OnProgress, Progress
+from mirrorlake.table.progress import OnProgress, Progress, unwatched
 from mirrorlake.workspace import Workspace
 
 _Ended: TypeAlias = "queue.SimpleQueue[Outcome[SyncResult] | BaseException]"
@@ -72,7 +72,7 @@ def sync_tables(
     groups = group_by_log(workspace.ledger, contracts, followed)
     groups = [group for group in groups if group.is_shown_at_once or beside is not None]
     grouped = {contract.name for group in groups for contract in group.all}
-    work = _Work(workspace, accept_smaller, look, watch or _unwatched, followed, workers)
+    work = _Work(workspace, accept_smaller, look, watch or unwatched, followed, workers)
     yield from work.run(jobs, [c for c in contracts if c.name not in grouped])
     for group in groups:
         run = partial(work.run, jobs)
@@ -88,7 +88,7 @@ def load_tables(
     def load(contract: TableContract, report: OnProgress) -> SyncResult:
         return load_table(workspace, contract, report, look=look)
 
-    yield from _Work(workspace, False, look, _unwatched, {}).run(jobs, contracts, load)
+    yield from _Work(workspace, False, look, unwatched, {}).run(jobs, contracts, load)
 
 
 def _rows_to_fold(workspace: Workspace, contracts: Sequence[TableContract], look: Look) -> int:
@@ -102,10 +102,6 @@ def _rows_to_fold(workspace: Workspace, contracts: Sequence[TableContract], look
         if receipt is not None and (receipt.row_index or not contract.copies):
             rows[contract.name] //= 10
     return sum(rows.values())
-
-
-def _unwatched(_: TableContract) -> AbstractContextManager[OnProgress]:
-    return nullcontext(lambda _: None)
 
 
 def _threads(workers: Workers, jobs: int) -> list[tuple[WorkerLane | None, bool]]:

@@ -239,7 +239,7 @@ def stamp_kept(config: Config, ledger: Ledger, contract: Mirrored) -> Iterator[N
 
 
 def _state_now(config: Config, contract: Mirrored, load: Load) -> str | None:
-    locations = metadata_locations(config.lake, {contract.table, load.raw_table})
+    locations = metadata_locations(config.lake, _places(contract, load.raw_table))
     return None if locations is None else _lake_state(locations, contract, load.raw_table)
 
 
@@ -326,10 +326,12 @@ def _terms(config: Config, contract: TableContract) -> str:
 def _lake_state(locations: Mapping[_Place, str], contract: Mirrored, raw_table: str) -> str:
     """A digest of which versions of a table's raw, deduped and clean the catalog names: another
     one if anybody wrote to one of them, or replaced a view."""
-    spaces = contract.namespaces
-    places = [
-        (spaces.raw, raw_table),
-        *((space, contract.table) for space in (spaces.raw, spaces.deduped, spaces.clean)),
-    ]
-    versions = [[*place, locations.get(place)] for place in places]
+    versions = [[*place, locations.get(place)] for place in _places(contract, raw_table)]
     return hashlib.sha256(json.dumps(versions).encode()).hexdigest()
+
+
+def _places(contract: Mirrored, raw_table: str) -> list[_Place]:
+    """Where a table's raw, deduped and clean are in the catalog."""
+    spaces = contract.namespaces
+    shown = ((space, contract.table) for space in (spaces.raw, spaces.deduped, spaces.clean))
+    return [(spaces.raw, raw_table), *shown]

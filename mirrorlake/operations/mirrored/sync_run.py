@@ -59,6 +59,13 @@ class SyncRun:
         self.tables, self._begin = tables, begin
         self._open = ExitStack()
 
+    @classmethod
+    def over(cls, workspace: Workspace, tables: Sequence[Mirrored], options: SyncOptions) -> Self:
+        """One in a workspace that is open, and stays so."""
+        run = cls(workspace.config, tables, options, lambda: None)
+        run.workspace = workspace
+        return run
+
     def __enter__(self) -> Self:
         return self
 

@@ -42,9 +42,9 @@ LAKE = "mirrorlake.lake"
 
 
 def metadata_locations(
-    config: LakeConfig, names: Collection[str] | None = None
+    config: LakeConfig, places: Collection[tuple[str, str]] | None = None
 ) -> Mapping[tuple[str, str], str] | None:
-    """The current metadata file of every table and view, or of those with some names, by namespace
+    """The current metadata file of every table and view, or of those in some places, by namespace
     and name.
 
     None where only the catalog itself can say: it is no SQL database, or could not be queried. Who
@@ -59,7 +59,10 @@ def metadata_locations(
     try:
         with _engine(uri).connect() as connection:
             query = sa.select(_TABLES).where(_TABLES.c.catalog_name == CATALOG)
-            if names is not None:
+            if places is not None:
+                # By the catalog's key, of which the namespace comes first.
+                spaces, names = ({place[part] for place in places} for part in (0, 1))
+                query = query.where(_TABLES.c.table_namespace.in_(spaces))
                 query = query.where(_TABLES.c.table_name.in_(names))
             rows = connection.execute(query).all()
     except SQLAlchemyError:

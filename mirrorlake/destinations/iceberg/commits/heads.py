@@ -122,7 +122,7 @@ def find_moved_tables(
     """
     heads = {head.name: head for head in ledger.lake_heads(contract.name)}
     layers = layers_of_table(ledger, contract)
-    named = metadata_locations(config, {identifier.name for _, identifier in layers}) or {}
+    named = metadata_locations(config, {identifier.path for _, identifier in layers}) or {}
     found: list[MovedTable] = []
     for layer, identifier in reversed(layers):
         head = heads.get(identifier.path)

@@ -77,7 +77,7 @@ def record_heads(
     """
     heads = {head.name: head for head in ledger.lake_heads(contract.name)}
     layers = layers_of_table(ledger, contract)
-    named = metadata_locations(config, {identifier.name for _, identifier in layers}) or {}
+    named = metadata_locations(config, {identifier.path for _, identifier in layers}) or {}
     wrong = {one.identifier for one in moved}.difference(accepted)
     new: list[LakeHead] = []
     gone: list[tuple[str, str]] = []
