@@ -31,6 +31,11 @@ OF_MODELS = "model "
 _AT_ONCE = 500
 _BEFORE_COMMITS = (CHANGE_STAMPS, HOLDS, REFUSALS)
 """What is written before anything is committed."""
+_HEADS = LAKE_HEADS.select()
+_HEADS_OF = _HEADS.where(LAKE_HEADS.c.table_name == sa.bindparam("name"))
+_FORGET = LAKE_HEADS.delete().where(
+    LAKE_HEADS.c.namespace == sa.bindparam("space"), LAKE_HEADS.c.lake_table == sa.bindparam("name")
+)
 
 
 @dataclass(frozen=True)
@@ -146,11 +151,9 @@ class LakeHeads:
 
     def lake_heads(self, table: str | None = None) -> list[LakeHead]:
         """What our last commits left of the lake tables of one table, or of all."""
-        query = LAKE_HEADS.select()
-        if table is not None:
-            query = query.where(LAKE_HEADS.c.table_name == table)
+        query, values = (_HEADS, {}) if table is None else (_HEADS_OF, {"name": table})
         with self._database.read() as connection:
-            rows = connection.execute(query).all()
+            rows = connection.execute(query, values).all()
         return [
             LakeHead(
                 namespace=row.namespace,
@@ -173,7 +176,7 @@ class LakeHeads:
                 _forget(connection, head.name)
                 row = {**asdict(head), "table_name": head.table, "recorded_at": utc_now()}
                 del row["table"]
-                connection.execute(LAKE_HEADS.insert().values(row))
+                connection.execute(LAKE_HEADS.insert(), row)
 
     def forget_lake_heads(self, names: Iterable[tuple[str, str]]) -> None:
         """These lake tables are no more, by a step of ours. The caller holds the lease."""
@@ -210,9 +213,4 @@ class LakeHeads:
 
 
 def _forget(connection: sa.Connection, name: tuple[str, str]) -> None:
-    namespace, lake_table = name
-    connection.execute(
-        LAKE_HEADS.delete().where(
-            LAKE_HEADS.c.namespace == namespace, LAKE_HEADS.c.lake_table == lake_table
-        )
-    )
+    connection.execute(_FORGET, dict(zip(("space", "name"), name, strict=True)))

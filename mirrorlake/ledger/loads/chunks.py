@@ -14,12 +14,18 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LeaseHeld, LedgerError
 from mirrorlake.ledger.database.database import Database, utc_now
-from mirrorlake.ledger.loads.load_rows import is_running, read_loads
+from mirrorlake.ledger.loads.load_rows import is_running, read_load
 from mirrorlake.ledger.records import ChunkedLoad, Lease, Load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 KEPT = timedelta(days=7)
 """After that a load is read again: the next window would have to reach back as far."""
+_PLANNED = CHUNKED.select().where(
+    CHUNKED.c.seq
+    == sa.select(sa.func.max(LOADS.c.seq))
+    .where(LOADS.c.table_name == sa.bindparam("name"))
+    .scalar_subquery()
+)
 
 
 class Chunks:
@@ -77,14 +83,11 @@ class Chunks:
 
         The caller holds the table's lease, or only wants to know which files are not orphans.
         """
-        newest = sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == table)
         with self._database.read() as connection:
-            planned = connection.execute(
-                CHUNKED.select().where(CHUNKED.c.seq == newest.scalar_subquery())
-            ).first()
+            planned = connection.execute(_PLANNED, {"name": table}).first()
             if planned is None or planned.planned_at < self._database.now(connection) - KEPT:
                 return None
-            (load,) = read_loads(connection, LOADS.c.seq == planned.seq)
+            load = read_load(connection, planned.seq)
             if load.state not in ("pending", "errored"):
                 return None
             rows = connection.execute(
@@ -139,4 +142,4 @@ class Chunks:
             connection.execute(
                 WINDOWS.update().where(WINDOWS.c.load_id == load.load_id).values(state="pending")
             )
-            return read_loads(connection, LOADS.c.seq == load.seq)[0]
+            return read_load(connection, load.seq)

@@ -20,6 +20,9 @@ from mirrorlake.schema.versions import SchemaVersion
 # SQLite does.
 _DEFINITION = sa.select(VIEWS.c.definition).where(VIEWS.c.view_name == sa.bindparam("name"))
 _FORGET = VIEWS.delete().where(VIEWS.c.view_name == sa.bindparam("name"))
+_FOLDED = sa.select(FOLDS.c.seq).where(
+    FOLDS.c.table_name == sa.bindparam("name"), FOLDS.c.layer == sa.bindparam("layer")
+)
 _SEEN = (
     sa.select(VERSIONS.c.columns, VERSIONS.c.raw_table, VERSIONS.c.hash)
     .where(VERSIONS.c.table_name == sa.bindparam("name"))
@@ -35,13 +38,7 @@ class Folds:
     def folded_loads(self, table: str, layer: str) -> set[int]:
         """The sequence numbers of the loads that a layer holds."""
         with self._database.read() as connection:
-            return set(
-                connection.scalars(
-                    sa.select(FOLDS.c.seq).where(
-                        FOLDS.c.table_name == table, FOLDS.c.layer == layer
-                    )
-                )
-            )
+            return {*connection.scalars(_FOLDED, {"name": table, "layer": layer})}
 
     def unfolded_loads(self, layer: str, after_seq: int = 0) -> list[Load]:
         """Loads of any table that a layer does not hold, or that are not known to have ended (or

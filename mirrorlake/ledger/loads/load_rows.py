@@ -22,11 +22,27 @@ _NEWEST_RECEIPT = (
 )
 
 
+def loads_where(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """The query of loads that fulfil all conditions, in the order of their sequence numbers. A sync
+    asks some of them several times a table: those are made once, for that takes longer than SQLite
+    does."""
+    joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+    return sa.select(*_COLUMNS).select_from(joined).where(*where).order_by(LOADS.c.seq)
+
+
 def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> list[Load]:
     """The loads that fulfil all conditions, in the order of their sequence numbers."""
-    joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
-    query = sa.select(*_COLUMNS).select_from(joined).where(*where).order_by(LOADS.c.seq)
-    return [_load(*row) for row in connection.execute(query)]
+    return read_query(connection, loads_where(*where))
+
+
+def read_query(connection: sa.Connection, query: sa.Select[Any], **values: object) -> list[Load]:
+    """What a query of `loads_where` finds."""
+    return [_load(*row) for row in connection.execute(query, values)]
+
+
+def read_load(connection: sa.Connection, seq: int) -> Load:
+    """The load with a sequence number, which there is."""
+    return read_query(connection, _NUMBERED, seq=seq)[0]
 
 
 def is_running(load: Load) -> sa.ColumnElement[bool]:
@@ -45,6 +61,9 @@ _COLUMNS = (
     *(LOADS.c.finished_at, LOADS.c.receipt, LOADS.c.error, LOADS.c.token, LOADS.c.job_id),
     *(WINDOWS.c.kind, WINDOWS.c.lo, WINDOWS.c.hi, WINDOWS.c.day),
 )
+
+
+_NUMBERED = loads_where(LOADS.c.seq == sa.bindparam("seq"))
 
 
 def _load(*row: Any) -> Load:

@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import uuid
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database.database import Database, utc_now
-from mirrorlake.ledger.loads.load_rows import is_running, read_history_start, read_loads, storable
+from mirrorlake.ledger.loads.load_rows import (
+    is_running,
+    loads_where,
+    read_history_start,
+    read_load,
+    read_loads,
+    read_query,
+    storable,
+)
 from mirrorlake.ledger.loads.settling import note_load
 from mirrorlake.ledger.records import LOOKING_BACK, MOVING, Lease, Load, OpenWindow, Receipt, Window
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
 UNREAD = ("created", "pending", "errored", "unknown")
 """The states of windows that were requested, and that nothing in raw answers."""
+_NAME, _LOAD_ID = sa.bindparam("name"), sa.bindparam("id")
+# Made once: see `loads_where`.
+_SUCCESSFUL = loads_where(
+    LOADS.c.table_name == _NAME, LOADS.c.state == "success", LOADS.c.seq > sa.bindparam("after")
+)
+_HIGHEST = sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == _NAME)
+_LAST_SUCCESS = _HIGHEST.where(LOADS.c.state == "success")
+_UNSETTLED = loads_where(
+    LOADS.c.table_name == _NAME,
+    sa.or_(
+        LOADS.c.state == "pending",
+        sa.and_(
+            LOADS.c.state.in_(("errored", "unknown")), LOADS.c.seq > sa.bindparam("last_success")
+        ),
+    ),
+)
+_ATTEMPTS = sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == _LOAD_ID)
+_BEGIN_WINDOW = WINDOWS.update().where(WINDOWS.c.load_id == _LOAD_ID).values(state="pending")
 
 
 class Loads:
@@ -27,16 +55,17 @@ class Loads:
         load_id = uuid.uuid4().hex
         with self._database.begin() as connection:
             connection.execute(
-                WINDOWS.insert().values(
-                    load_id=load_id,
-                    table_name=table,
-                    kind=window.kind,
-                    lo=window.lo,
-                    hi=window.hi,
-                    day=window.day,
-                    state="created",
-                    created_at=utc_now(),
-                )
+                WINDOWS.insert(),
+                {
+                    "load_id": load_id,
+                    "table_name": table,
+                    "kind": window.kind,
+                    "lo": window.lo,
+                    "hi": window.hi,
+                    "day": window.day,
+                    "state": "created",
+                    "created_at": utc_now(),
+                },
             )
         return load_id
 
@@ -53,35 +82,27 @@ class Loads:
             _forget_chunks(
                 connection, LOADS.c.table_name == lease.table, LOADS.c.token <= lease.token
             )
-            newest = connection.scalar(
-                sa.select(sa.func.max(LOADS.c.seq)).where(LOADS.c.table_name == lease.table)
-            )
-            attempt = 1 + (
-                connection.scalar(
-                    sa.select(sa.func.max(LOADS.c.attempt)).where(LOADS.c.load_id == load_id)
-                )
-                or 0
-            )
+            newest = connection.scalar(_HIGHEST, {"name": lease.table})
+            attempt = 1 + (connection.scalar(_ATTEMPTS, {"id": load_id}) or 0)
             result = connection.execute(
-                LOADS.insert().values(
-                    load_id=load_id,
-                    attempt=attempt,
-                    table_name=lease.table,
-                    state="pending",
-                    run_id=run_id,
-                    token=lease.token,
-                    raw_table=raw_table,
-                    parent_snapshot=parent_snapshot,
-                    started_at=utc_now(),
-                )
+                LOADS.insert(),
+                {
+                    "load_id": load_id,
+                    "attempt": attempt,
+                    "table_name": lease.table,
+                    "state": "pending",
+                    "run_id": run_id,
+                    "token": lease.token,
+                    "raw_table": raw_table,
+                    "parent_snapshot": parent_snapshot,
+                    "started_at": utc_now(),
+                },
             )
-            connection.execute(
-                WINDOWS.update().where(WINDOWS.c.load_id == load_id).values(state="pending")
-            )
+            connection.execute(_BEGIN_WINDOW, {"id": load_id})
             key = result.inserted_primary_key
             if not key or key[0] <= (newest or 0):
                 raise _out_of_order(lease.table, key[0] if key else None, newest)
-            return read_loads(connection, LOADS.c.seq == key[0])[0]
+            return read_load(connection, key[0])
 
     def record_job(self, load: Load, job_id: str) -> None:
         """Write which external job reads a pending attempt."""
@@ -147,31 +168,16 @@ class Loads:
     def unsettled_loads(self, table: str) -> list[Load]:
         """Attempts not known to have succeeded since the table's last success, oldest first."""
         with self._database.read() as connection:
-            last = connection.scalar(
-                sa.select(sa.func.max(LOADS.c.seq)).where(
-                    LOADS.c.table_name == table, LOADS.c.state == "success"
-                )
-            )
-            return read_loads(
-                connection,
-                LOADS.c.table_name == table,
-                sa.or_(
-                    LOADS.c.state == "pending",
-                    sa.and_(LOADS.c.state.in_(("errored", "unknown")), LOADS.c.seq > (last or 0)),
-                ),
-            )
+            last = connection.scalar(_LAST_SUCCESS, {"name": table})
+            return read_query(connection, _UNSETTLED, name=table, last_success=last or 0)
 
     def successful_loads(self, table: str, after_seq: int = 0, *, ever: bool = False) -> list[Load]:
         """Successful loads of a table's current history with a higher sequence number, in its
         order; ``ever``: of all its histories."""
         with self._database.read() as connection:
             start = 0 if ever else read_history_start(connection, table)
-            return read_loads(
-                connection,
-                LOADS.c.table_name == table,
-                LOADS.c.state == "success",
-                LOADS.c.seq > max(after_seq, start - 1),
-            )
+            after = max(after_seq, start - 1)
+            return read_query(connection, _SUCCESSFUL, name=table, after=after)
 
     def unknown_loads(self, table: str) -> list[Load]:
         """The loads of a table that raw lost after they had succeeded."""
@@ -182,14 +188,11 @@ class Loads:
         self, table: str, state: str | None = None, *, moving: bool = False
     ) -> Load | None:
         """The newest attempt, of any state or of one; ``moving``: reloads apart."""
-        where = [LOADS.c.table_name == table, *([LOADS.c.state == state] if state else [])]
-        if moving:
-            where.append(WINDOWS.c.kind.in_(MOVING))
-        joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
-        newest = sa.select(sa.func.max(LOADS.c.seq)).select_from(joined).where(*where)
+        newest = _newest(of_state=state is not None, moving=moving)
         with self._database.read() as connection:
-            seq = connection.scalar(newest)
-            return read_loads(connection, LOADS.c.seq == seq)[0] if seq else None
+            values = {"name": table} | ({} if state is None else {"state": state})
+            seq = connection.scalar(newest, values)
+            return read_load(connection, seq) if seq else None
 
     def loads(self, table: str) -> list[Load]:
         """Every attempt ever made for a table, in the order of their sequence numbers."""
@@ -303,6 +306,17 @@ class Loads:
         """The highest sequence number that was given out; 0 if none was."""
         with self._database.read() as connection:
             return connection.scalar(sa.select(sa.func.max(LOADS.c.seq))) or 0
+
+
+@cache
+def _newest(*, of_state: bool, moving: bool) -> sa.Select[Any]:
+    """The number of a table's newest attempt, of any state or of one."""
+    joined = LOADS.join(WINDOWS, LOADS.c.load_id == WINDOWS.c.load_id)
+    newest = sa.select(sa.func.max(LOADS.c.seq)).select_from(joined)
+    newest = newest.where(LOADS.c.table_name == _NAME)
+    if of_state:
+        newest = newest.where(LOADS.c.state == sa.bindparam("state"))
+    return newest.where(WINDOWS.c.kind.in_(MOVING)) if moving else newest
 
 
 def _forget_chunks(connection: sa.Connection, *loads: sa.ColumnElement[bool]) -> None:

@@ -25,7 +25,7 @@ from mirrorlake.ledger.database.settled_rows import (
     lower_first_day,
     read_first_days,
 )
-from mirrorlake.ledger.loads.load_rows import read_history_start, read_loads
+from mirrorlake.ledger.loads.load_rows import read_history_start, read_load, read_loads
 from mirrorlake.ledger.records import MOVING, Load
 from mirrorlake.ledger.tables import (
     FIRST_DAYS,
@@ -180,7 +180,7 @@ class Settled:
         )
         with self._database.read() as connection:
             found = connection.scalar(newest)
-            return read_loads(connection, LOADS.c.seq == found)[0] if found else None
+            return read_load(connection, found) if found else None
 
     def newest_success(self, table: str) -> int:
         """The number of a table's newest successful load; 0 if there is none."""

@@ -19,7 +19,8 @@ def note_load(connection: sa.Connection, load: Load, run_id: str | None = None) 
     if run_id is None:
         run_id = connection.scalar(sa.select(LOADS.c.run_id).where(LOADS.c.seq == load.seq))
     connection.execute(
-        SETTLED.insert().values(table_name=load.table, what=LOADED, seq=load.seq, run_id=run_id)
+        SETTLED.insert(),
+        {"table_name": load.table, "what": LOADED, "seq": load.seq, "run_id": run_id},
     )
     mine = sa.and_(RAW_FILES.c.table_name == load.table, RAW_FILES.c.seq == load.seq)
     name = connection.scalar(sa.select(sa.func.min(RAW_FILES.c.name)).where(mine))

@@ -25,19 +25,10 @@ class Stamps:
         with self._database.begin() as connection:
             mine = CHANGE_STAMPS.c.table_name == stamp.table
             connection.execute(CHANGE_STAMPS.delete().where(mine))
-            connection.execute(
-                CHANGE_STAMPS.insert().values(
-                    table_name=stamp.table,
-                    seq=stamp.seq,
-                    shown=stamp.shown,
-                    terms=stamp.terms,
-                    lake=stamp.lake,
-                    form=stamp.form,
-                    read_at=_plain(stamp.read_at),
-                    seen_at=_plain(stamp.seen_at),
-                    evidence=stamp.evidence,
-                )
-            )
+            row = {name: value for name, value in vars(stamp).items() if name != "table"}
+            row |= {"table_name": stamp.table}
+            row |= {"read_at": _plain(stamp.read_at), "seen_at": _plain(stamp.seen_at)}
+            connection.execute(CHANGE_STAMPS.insert(), row)
 
     def record_unchanged(self, found: Mapping[tuple[str, int], tuple[datetime, str]]) -> None:
         """Write down until when (UTC, by the source) tables are known to be unchanged, and by what:

@@ -38,6 +38,8 @@ _THREADS = 2
 file, so it decides how long a load waits."""
 _WORTH_PARTS = 200_000
 """Rows of a file that is worth it."""
+_WORTH_THREAD = 5_000
+"""With fewer rows than this a thread takes longer to start than they to compare."""
 _AT_ONCE = 32_768
 """Rows of a file that are decoded at once."""
 
@@ -58,6 +60,9 @@ class FileProofs:
     def begin(self, files: Sequence[WrittenFile]) -> None:
         """Compare files that are closed, beside whatever is read meanwhile."""
         for file in files:
+            if self._pool is None and file.aside is not None and len(file.aside) < _WORTH_THREAD:
+                self._found += self._compare(file)
+                continue
             if len(self._waiting) >= MOST_WAITING:
                 self._take_first()
             self._pool = self._pool or ThreadPoolExecutor(_THREADS, "prove")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from mirrorlake.config import TableContract
@@ -35,6 +34,7 @@ from mirrorlake.destinations.iceberg.model import (
 )
 from mirrorlake.destinations.iceberg.tables.integrity import MISSING, RAW_STEP, Damage, raw_damaged
 from mirrorlake.ledger import Ledger, Load, RawFile
+from mirrorlake.runtime.at_once import map_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -309,8 +309,8 @@ def compare_bytes(
         what = _difference(table.io, path, record)
         return Damage(Identifier(*table.name()[-2:]), path, what) if what else None
 
-    with lake.translated("raw"), ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(compare, records))
+    with lake.translated("raw"):
+        return map_at_once(compare, records, _AT_ONCE, "compare")
 
 
 def _difference(io: Storage, path: str, record: RawFile) -> str | None:

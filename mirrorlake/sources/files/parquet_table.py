@@ -14,7 +14,6 @@ Source: Apache Parquet, "Logical Types"; Spark SQL Guide, "Parquet Files", "Part
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.errors import LandingClosed, LandingError
+from mirrorlake.runtime.at_once import map_at_once
 from mirrorlake.schema.own_columns import IN_RAW
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder, PartitionValue
 from mirrorlake.sources.files.store import Store
@@ -108,8 +108,7 @@ def check_files(folder: ParquetFolder, files: Sequence[ParquetFile]) -> list[int
         LandingError: a file is not there any more, is no Parquet, or lacks a column or has it in
             another type.
     """
-    with ThreadPoolExecutor(_LOOKS) as pool:
-        return list(pool.map(lambda one: _rows(folder, one), files))
+    return map_at_once(lambda one: _rows(folder, one), files, _LOOKS)
 
 
 def _rows(folder: ParquetFolder, file: ParquetFile) -> int:

@@ -16,15 +16,20 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.io import FileIO
-from pyiceberg.table import CreateTableTransaction, Table, Transaction
+from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
@@ -150,9 +155,61 @@ class LakeCatalog(SqlCatalog):
         key = _names_of(identifier)
         return self._open(*key, named.get(key))
 
+    def create_table(self, *given: Any, **named: Any) -> Table:
+        """As the parent's, of a namespace that is there."""
+        if self._schema_version != "v1":
+            return super().create_table(*given, **named)
+        staged = self._create_staged_table(*given, **named)
+        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+        self._move(MetadataMove(*_names_of(staged.name()), None, staged.metadata_location))
+        return self.load_table(staged.name())
+
     def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
         """As the parent's."""
         return _Creation(self._create_staged_table(*given, **named))
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """As the parent's, whose session of an ORM takes longer than the statement."""
+        if self._schema_version != "v1":
+            return super().commit_table(table, requirements, updates)
+        name = table.name()
+        values = dict(zip(("namespace", "name"), _names_of(name), strict=True))
+        before = self._find({"catalog": self.name, **values})
+        now = self._open(*_names_of(name), before) if before is not None else None
+        staged = self._update_and_stage_table(now, name, requirements, updates)
+        if now is not None and staged.metadata == now.metadata:
+            return CommitTableResponse(metadata=now.metadata, metadata_location=before)
+        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+        self._move(MetadataMove(*_names_of(name), before, staged.metadata_location))
+        return CommitTableResponse(
+            metadata=staged.metadata, metadata_location=staged.metadata_location
+        )
+
+    @staticmethod
+    @cache
+    def _empty_table_metadata() -> TableMetadata:
+        """As the parent's, made once: it is only ever copied."""
+        return SqlCatalog._empty_table_metadata()
+
+    def _move(self, move: MetadataMove) -> None:
+        """Have the catalog name a table's metadata file that is written.
+
+        Raises:
+            CommitFailedException: it names another one by now than the one that this was made from.
+            TableAlreadyExistsError: it has the table, and was to have none.
+        """
+        if not self.move_together([move]):
+            return
+        if move.before is None:
+            raise TableAlreadyExistsError(f"Table {move.namespace}.{move.name} already exists")
+        raise CommitFailedException(
+            f"Table has been updated by another process: {move.namespace}.{move.name}"
+        )
 
     def name_metadata(self, identifier: tuple[str, ...], location: str) -> bool:
         """Have the catalog name a table by another metadata file, in one statement; whether it has

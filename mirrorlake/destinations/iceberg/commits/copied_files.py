@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +33,7 @@ from mirrorlake.destinations.iceberg.storage.durable import local_path, native
 from mirrorlake.destinations.iceberg.tables.integrity import RAW_STEP
 from mirrorlake.errors import CommitConflict, CommitUnknown, LakeDamaged
 from mirrorlake.failpoints import failpoint
+from mirrorlake.runtime.at_once import map_at_once
 
 COPIED = "mirrorlake.copied"
 """On a commit that replaced all of a table's files: a unique token, to find the commit by."""
@@ -96,9 +96,8 @@ def copy_rows(
         return path
 
     try:
-        # Two at once: one is read and hashed while another is flushed.
-        with lake.translated(identifier), ThreadPoolExecutor(_AT_ONCE, "copy") as pool:
-            paths = list(pool.map(copy, range(len(copied.files))))
+        with lake.translated(identifier):
+            paths = map_at_once(copy, range(len(copied.files)), _AT_ONCE, "copy")
         failpoint("fold.copied")
         originals = (file for file, _ in copied.files)
         files = [_as_of(target, *pair) for pair in zip(originals, paths, strict=True)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from shlex import quote
@@ -29,6 +28,7 @@ from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.at_once import map_at_once
 
 pq: Any = _parquet  # its functions are made at import: type checkers see none of them
 MISSING = "is not there"
@@ -237,8 +237,7 @@ def _look_at_snapshot(io: FileIO, snapshot: Snapshot, seen: set[str], until: flo
         with _reading(manifest.manifest_path):
             entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
         files = [e.data_file for e in entries if e.data_file.file_path not in seen]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(look, files))
+        map_at_once(look, files, _AT_ONCE)
         seen |= {manifest.manifest_path, *(file.file_path for file in files)}
 
 

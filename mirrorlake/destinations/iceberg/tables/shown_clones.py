@@ -13,7 +13,6 @@ these from expiring.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -26,6 +25,7 @@ from mirrorlake.destinations.iceberg.storage.listing import list_files
 from mirrorlake.destinations.iceberg.tables.clones import OF, write_copy
 from mirrorlake.errors import CommitConflict, LakeError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.runtime.at_once import map_at_once
 
 KEPT: Final = 10
 KEPT_FOR: Final = timedelta(hours=1)
@@ -69,8 +69,7 @@ def show_clones(
     for one in wanted:
         if one.name not in there and lake.load(one.name) is not None:
             raise not_a_clone(one.name)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        written = list(pool.map(lambda one: _written(lake, one, there.get(one.name)), wanted))
+    written = map_at_once(lambda one: _written(lake, one, there.get(one.name)), wanted, _AT_ONCE)
     failpoint("cut.clone_written")
     names = {one.name for one in wanted}
     after = {one.name: path for one, path in zip(wanted, written, strict=True)}
