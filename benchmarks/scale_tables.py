@@ -29,6 +29,8 @@ from benchmarks.source import USER, Source, started
 TABLES, SOURCES, ROWS = 10_000, 20, 10
 _REST = 3.0
 """Seconds after a change: the server's clock shows whole ones."""
+_RESTS = 4
+"""So many looks, one after the other, at which a server that rests has written nothing."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def run(runs: int, scale: float) -> Figures:
         for number in range(shape.sources):
             _make_tables(source, f"shop{number:02}", shape.each)
         path = write_contract(source, source.folder / "mirrorlake.yaml", shape, range(SOURCES))
-        time.sleep(_REST)
+        _wait_for_rest(source)
         first = Times()
         timed(ours("sync", path), first)
         time.sleep(_REST)
@@ -73,6 +75,21 @@ def _make_tables(source: Source, database: str, tables: int) -> None:
                 f"INSERT INTO t{number} SELECT seq, CONCAT('name ', seq), seq / 7,"
                 f" '2026-01-01' + INTERVAL seq MINUTE FROM seq_1_to_{ROWS}"
             )
+
+
+def _wait_for_rest(source: Source) -> None:
+    """Until the server writes nothing by itself any more: what it counts of tables that are new,
+    and what a table's changes are purged of."""
+    written = "SELECT variable_value FROM information_schema.global_status"
+    written += " WHERE variable_name = 'innodb_lsn_current'"
+    with source.server.admin() as admin, admin.cursor() as cursor:
+        before, rests = None, 0
+        while rests < _RESTS:
+            cursor.execute(written)
+            now = cursor.fetchone()
+            rests = rests + 1 if now == before else 0
+            before = now
+            time.sleep(_REST)
 
 
 def write_contract(source: Source, path: Path, shape: Shape, sources: Iterable[int]) -> Path:
