@@ -203,7 +203,7 @@ class LakeCatalog(SqlCatalog):
             CommitFailedException: it names another one by now than the one that this was made from.
             TableAlreadyExistsError: it has the table, and was to have none.
         """
-        if not self.move_together([move]):
+        if self._moved([move]):
             return
         if move.before is None:
             raise TableAlreadyExistsError(f"Table {move.namespace}.{move.name} already exists")
@@ -241,6 +241,14 @@ class LakeCatalog(SqlCatalog):
     def move_together(self, moves: Sequence[MetadataMove]) -> list[MetadataMove]:
         """Have the catalog name other metadata files of several tables, in one transaction. Those
         of them of which it names another one by now: where there are any, nothing was moved."""
+        if self._moved(moves):
+            return []
+        named = self.tables_named() or {}
+        others = [m for m in moves if named.get((m.namespace, m.name)) != m.before]
+        return others or [*moves]
+
+    def _moved(self, moves: Sequence[MetadataMove]) -> bool:
+        """Whether the catalog names all of these now; none, where it named another one of some."""
         # In one order, so that no two wait for each other.
         ordered = sorted(moves, key=lambda move: (move.namespace, move.name))
         values = [{"catalog": self.name, **vars(move)} for move in ordered]
@@ -256,13 +264,11 @@ class LakeCatalog(SqlCatalog):
                     connection.execute(_INSERT, new)
             except IntegrityError:
                 missed = True
-            if not missed:
+            if missed:
+                connection.rollback()
+            else:
                 connection.commit()
-                return []
-            connection.rollback()
-        named = self.tables_named() or {}
-        others = [m for m in moves if named.get((m.namespace, m.name)) != m.before]
-        return others or [*moves]
+            return not missed
 
     def _find(self, values: dict[str, str]) -> str | None:
         """The metadata file that the catalog names now."""
