@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
 
+LoadQuery: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 _NEWEST_RECEIPT = (
     sa.select(LOADS.c.receipt)
     .where(
@@ -22,7 +23,7 @@ _NEWEST_RECEIPT = (
 )
 
 
-def loads_where(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def loads_where(*where: sa.ColumnElement[bool]) -> LoadQuery:
     """The query of loads that fulfil all conditions, in the order of their sequence numbers. A sync
     asks some of them several times a table: those are made once, for that takes longer than SQLite
     does."""
@@ -35,7 +36,7 @@ def read_loads(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> lis
     return read_query(connection, loads_where(*where))
 
 
-def read_query(connection: sa.Connection, query: sa.Select[Any], **values: object) -> list[Load]:
+def read_query(connection: sa.Connection, query: LoadQuery, **values: object) -> list[Load]:
     """What a query of `loads_where` finds."""
     return [_load(*row) for row in connection.execute(query, values)]
 

@@ -183,18 +183,15 @@ class LakeCatalog(SqlCatalog):
         now = self._open(*_names_of(name), before) if before is not None else None
         staged = self._update_and_stage_table(now, name, requirements, updates)
         if now is not None and staged.metadata == now.metadata:
-            return CommitTableResponse(metadata=now.metadata, metadata_location=before)
+            return _response(now.metadata, before)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
         self._move(MetadataMove(*_names_of(name), before, staged.metadata_location))
-        return CommitTableResponse(
-            metadata=staged.metadata, metadata_location=staged.metadata_location
-        )
+        return _response(staged.metadata, staged.metadata_location)
 
     @staticmethod
-    @cache
     def _empty_table_metadata() -> TableMetadata:
         """As the parent's, made once: it is only ever copied."""
-        return SqlCatalog._empty_table_metadata()
+        return _empty()
 
     def _move(self, move: MetadataMove) -> None:
         """Have the catalog name a table's metadata file that is written.
@@ -315,6 +312,15 @@ class LakeCatalog(SqlCatalog):
         """Keep a table's metadata no longer; as how many bytes its file counted."""
         known = self._parsed.pop(folder, None)
         return 0 if known is None else known.size
+
+
+@cache
+def _empty() -> TableMetadata:
+    return SqlCatalog._empty_table_metadata()  # pyright: ignore[reportPrivateUsage]
+
+
+def _response(metadata: TableMetadata, location: str | None) -> CommitTableResponse:
+    return CommitTableResponse.model_validate({"metadata": metadata, "metadata_location": location})
 
 
 @contextmanager
