@@ -19,6 +19,7 @@ import yaml
 from benchmarks.many import ROWS, TABLES, Times, make_tables, ours, timed, write_contract
 from benchmarks.report import Figures, Section, spread
 from benchmarks.source import Source, started
+from tests.support.beside import beside
 
 _A_SECOND = 200
 """Rows that are changed meanwhile."""
@@ -65,9 +66,7 @@ def _follow(path: Path) -> None:
 
 @contextmanager
 def _changing(source: Source, tables: int) -> Iterator[None]:
-    stop = threading.Event()
-
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         number = 0
         with source.server.admin("many") as admin, admin.cursor() as cursor:
             while not stop.is_set():
@@ -81,13 +80,8 @@ def _changing(source: Source, tables: int) -> Iterator[None]:
                 admin.commit()
                 stop.wait(max(0.0, began + 0.1 - time.monotonic()))
 
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _section(found: dict[str, Times], tables: int, runs: int) -> Section:

@@ -17,7 +17,7 @@ from unittest import mock
 import yaml
 
 from benchmarks.report import Figures, Section, spread
-from benchmarks.source import USER, Source, load_lineitem, started
+from benchmarks.source import Source, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.load.protocol import protocol
 from mirrorlake.operations.loading.fold import fold_table
@@ -124,14 +124,8 @@ def _contract(source: Source) -> Path:
         "cursor": "l_orderkey",
         "new_columns": "show",
     }
-    server = {
-        "host": "127.0.0.1",
-        "port": source.server.port,
-        "user": USER,
-        "password": "${env:BENCH_PASSWORD}",
-        "rows_per_second": RATE,
-        "databases": {"tpch": {"tables": {"lineitem": table}}},
-    }
+    databases = {"tpch": {"tables": {"lineitem": table}}}
+    server = source.section(rows_per_second=RATE, databases=databases)
     path = source.folder / "ddl.yaml"
     path.write_text(yaml.safe_dump({"version": 1, "sources": {"s": server}}))
     return path

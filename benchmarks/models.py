@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks.processes import Watched
 from benchmarks.report import Figures, Section, spread
-from benchmarks.source import USER, Source, load_flights, load_lineitem, started
+from benchmarks.source import Source, load_flights, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.models.compile.model import Model
@@ -212,13 +212,7 @@ def _contract(source: Source) -> Path:
     for name, key in keys.items():
         database, table = name.split(".")
         databases[database] = {"tables": {table: {"mode": "full", "key": key}}}
-    server = {
-        "host": "127.0.0.1",
-        "port": source.server.port,
-        "user": USER,
-        "password": "${env:BENCH_PASSWORD}",
-        "databases": databases,
-    }
+    server = source.section(databases=databases)
     path = source.folder / "models.yaml"
     path.write_text(yaml.safe_dump({"version": 1, "sources": {"s": server}}))
     folder = source.folder / "models" / "m"

@@ -170,13 +170,8 @@ class Bench:
         self._copies += 1
         name = f"run{self._copies}"
         table = {**case.contract, "verify": verify, "settle": "0s"}
-        server = {
-            "host": "127.0.0.1",
-            "port": self._source.server.port,
-            "user": USER,
-            "password": "${env:BENCH_PASSWORD}",
-            "databases": {case.database: {"tables": {case.table: table}}},
-        }
+        databases = {case.database: {"tables": {case.table: table}}}
+        server = self._source.section(databases=databases)
         path = self._source.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump({"version": 1, "sources": {name: server}}))
         workspace = Workspace.open(

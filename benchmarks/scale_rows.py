@@ -23,7 +23,7 @@ from benchmarks.location import load_note
 from benchmarks.many import Times, ours, timed
 from benchmarks.processes import Watched, process_tree
 from benchmarks.report import ROOT, Figures, Section
-from benchmarks.source import USER, Source, load_lineitem, started
+from benchmarks.source import Source, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.ledger import Ledger
 from tests.support.spark_cluster import Cluster, standalone_cluster
@@ -93,14 +93,9 @@ def _contract(source: Source, master: str) -> Path:
         "ledger": {"url": "sqlite:///ledger.db"},
         "spark": {"master": master, "conf": {"spark.executor.memory": "1200m"}},
         "sources": {
-            "s": {
-                "host": "127.0.0.1",
-                "port": source.server.port,
-                "user": USER,
-                "password": "${env:BENCH_PASSWORD}",
-                "connections": WORKERS,
-                "databases": {"big": {"tables": {"events": TERMS}}},
-            }
+            "s": source.section(
+                connections=WORKERS, databases={"big": {"tables": {"events": TERMS}}}
+            )
         },
     }
     path = source.folder / "mirrorlake.yaml"

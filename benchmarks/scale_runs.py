@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,13 @@ import yaml
 from benchmarks.location import load_note
 from benchmarks.report import ROOT, Figures, Section, spread
 from benchmarks.sides import runs_at_once
-from benchmarks.source import USER, Source, started
+from benchmarks.source import Source, started
 from demo.oracle import compare_table
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.workspace import Workspace
+from tests.support.beside import beside
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 RUNS, SHARED, TOGETHER, ROWS = 200, 10, 5, 500
@@ -114,13 +115,7 @@ def _contract(source: Source, postgres: Postgres, names: list[str], wait: str) -
         "lake": {"warehouse": "lake", "catalog": {"uri": f"{url}/catalog", "wait": wait}},
         "ledger": {"url": f"{url}/ledger", "wait": wait},
         "sources": {
-            "s": {
-                "host": "127.0.0.1",
-                "port": source.server.port,
-                "user": USER,
-                "password": "${env:BENCH_PASSWORD}",
-                "databases": {"many": {"tables": dict.fromkeys(names, terms)}},
-            }
+            "s": source.section(databases={"many": {"tables": dict.fromkeys(names, terms)}})
         },
     }
     path = source.folder / "mirrorlake.yaml"
@@ -193,7 +188,7 @@ def _watched(postgres: Postgres, outcome: Outcome) -> Iterator[None]:
             row = admin.execute(query).fetchone()
             outcome.peak = max(outcome.peak, row[0] - 1 if row else 0)
 
-    with postgres.admin() as admin, _beside(functools.partial(watch, admin)):
+    with postgres.admin() as admin, beside(functools.partial(watch, admin)):
         yield
 
 
@@ -212,21 +207,8 @@ def _changing(source: Source, names: list[str]) -> Iterator[None]:
                 )
                 admin.commit()
 
-    with _beside(change):
+    with beside(change):
         yield
-
-
-@contextlib.contextmanager
-def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Do something in a thread until the block ends, which sets its event."""
-    stop = threading.Event()
-    thread = threading.Thread(target=work, args=(stop,))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def _compare(source: Source, path: Path, outcome: Outcome) -> None:

@@ -67,6 +67,15 @@ class Source:
     def url(self) -> str:
         return f"mysql://{USER}:{self.password}@127.0.0.1:{self.server.port}"
 
+    def section(self, **more: object) -> dict[str, object]:
+        """Its section of a contract; the password is read from ``BENCH_PASSWORD``.
+
+        Args:
+            more: what else the section says.
+        """
+        where = {"host": "127.0.0.1", "port": self.server.port, "user": USER}
+        return {**where, "password": "${env:BENCH_PASSWORD}", **more}
+
     def count(self, table: str) -> int:
         """The table's rows, counted by the server."""
         with self.server.admin() as admin, admin.cursor() as cursor:

@@ -19,7 +19,7 @@ import yaml
 
 from benchmarks.processes import Watched
 from benchmarks.report import Figures, Section, spread
-from benchmarks.source import USER, Source, load_lineitem, started
+from benchmarks.source import Source, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import CATALOG
 from mirrorlake.models.compute.run import run_model
@@ -173,13 +173,7 @@ def _contract(source: Source) -> Path:
         "cursor": "moved",
         "overlap": "0s",
     }
-    server = {
-        "host": "127.0.0.1",
-        "port": source.server.port,
-        "user": USER,
-        "password": "${env:BENCH_PASSWORD}",
-        "databases": {"tpch": {"tables": {"lineitem": table}}},
-    }
+    server = source.section(databases={"tpch": {"tables": {"lineitem": table}}})
     path = source.folder / "streams.yaml"
     path.write_text(yaml.safe_dump({"version": 1, "sources": {"s": server}}))
     folder = source.folder / "models" / "m"

@@ -22,7 +22,7 @@ import yaml
 
 from benchmarks.many import Times, ours, timed
 from benchmarks.report import Figures, Section, spread
-from benchmarks.source import USER, Source, started
+from benchmarks.source import Source, started
 from mirrorlake.config import TenantTable, load_config
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables.views import forget_view, read_view
@@ -83,12 +83,7 @@ def _databases(source: Source, count: int, shapes: int) -> Iterator[str]:
 
 def _contract(source: Source, home: Path, prefix: str, count: int, side: str) -> Path:
     home.mkdir(parents=True)
-    server: dict[str, Any] = {
-        "host": "127.0.0.1",
-        "port": source.server.port,
-        "user": USER,
-        "password": "${env:TENANTS_PASSWORD}",
-    }
+    server = source.section() | {"password": "${env:TENANTS_PASSWORD}"}
     text: dict[str, Any] = {"version": 1, "sources": {"s": server}}
     if side == ONE:
         table = {"orders": {"key": ["id"]}}

@@ -27,7 +27,7 @@ import yaml
 from benchmarks.daemon import arriving
 from benchmarks.location import contracts, fold_all, load_note, ticker
 from benchmarks.report import Figures, Section, spread
-from benchmarks.source import USER, Source, load_lineitem, started
+from benchmarks.source import Source, load_lineitem, started
 from mirrorlake.config import load_config
 from mirrorlake.destinations.iceberg.spark.cost import counted
 from mirrorlake.merge.current_rows import read_changes
@@ -168,13 +168,7 @@ def _contract(source: Source) -> Path:
         "overlap": "1s",  # rounds follow each other in seconds, not in quarters of an hour
         "settle": "1s",
     }
-    server = {
-        "host": "127.0.0.1",
-        "port": source.server.port,
-        "user": USER,
-        "password": "${env:BENCH_PASSWORD}",
-        "databases": {"tpch": {"tables": {"lineitem": table}}},
-    }
+    server = source.section(databases={"tpch": {"tables": {"lineitem": table}}})
     path = source.folder / "mirrorlake.yaml"
     path.write_text(yaml.safe_dump({"version": 1, "sources": {"s": server}}), encoding="utf-8")
     return path

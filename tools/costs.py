@@ -88,7 +88,7 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Month:
-    """What a mirror uses in a month, whoever is paid for it."""
+    """What a mirror uses in a month, before prices."""
 
     class_a: float
     class_b: float

@@ -36,7 +36,7 @@ class Cluster:
 def standalone_cluster(
     folder: Path, *, workers: int = 1, cores: int = 2, memory: str = "1g"
 ) -> Iterator[Cluster]:
-    """A Master, and Workers of so many cores and so much memory each; their logs are in the folder."""
+    """A Master and its Workers, each with these cores and this memory; logs go to the folder."""
     port, ui, where = free_port(), ("--webui-port", "0"), ("--host", HOST)
     address = f"spark://{HOST}:{port}"
     log = folder / "master.log"

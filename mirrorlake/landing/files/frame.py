@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.landing.files.parquet import check_parquet, read_parquet
 from mirrorlake.landing.files.records import Bad, LandedFile, Reading, read_records
+from mirrorlake.runtime.at_once import map_at_once
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.tasks import carried, file_tasks, landing_errors
@@ -42,8 +42,7 @@ def landed_frame(session: Any, reading: Reading, files: Sequence[LandedFile]) ->
         LandingError: a footer of Parquet says that the file can't be read as the contract's.
     """
     if reading.format == "parquet" and isinstance(reading.store, FolderStore):
-        with ThreadPoolExecutor(_LOOKS) as pool:
-            native = list(pool.map(lambda file: check_parquet(reading, file), files))
+        native = map_at_once(lambda file: check_parquet(reading, file), files, _LOOKS)
         if files and all(native):
             return _read_by_spark(session, reading, files)
     return _read_by_tasks(session, reading, files)

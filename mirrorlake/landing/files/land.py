@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from mirrorlake.landing.files.records import Bad, LandedFile, Reading
 from mirrorlake.landing.files.snapshots import Landed, Manifest, check_chunks, list_day
 from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SnapshotRecord
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.at_once import map_at_once
 from mirrorlake.sources.files.layout import time_of
 from mirrorlake.sources.files.store import Store, changed, gone
 from mirrorlake.sources.files.tasks import landing_errors
@@ -55,14 +55,12 @@ class TakenSnapshot:
             LandingError: one is gone, or is another one.
         """
         store = self.reading.store
-        with ThreadPoolExecutor(_READERS) as pool:
-            for file, entry in zip(
-                self.files, pool.map(lambda f: store.entry(f.path), self.files), strict=True
-            ):
-                if entry is None:
-                    raise gone(store.describe(file.path))
-                if entry.version != file.version:
-                    raise changed(store.describe(file.path))
+        found = map_at_once(lambda file: store.entry(file.path), self.files, _READERS)
+        for file, entry in zip(self.files, found, strict=True):
+            if entry is None:
+                raise gone(store.describe(file.path))
+            if entry.version != file.version:
+                raise changed(store.describe(file.path))
 
 
 def take(place: Place, ledger: Ledger, session: Any, number: int) -> TakenSnapshot:
@@ -147,8 +145,7 @@ def _find(place: Place, number: int) -> Landed:
 
 
 def _digests(store: Store, landed: Landed) -> list[str]:
-    with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(lambda chunk: digest_of(store, chunk), landed.chunks))
+    return map_at_once(lambda chunk: digest_of(store, chunk), landed.chunks, _READERS)
 
 
 def _check_digests(

@@ -35,7 +35,6 @@ from mirrorlake.ledger.database.migrations import LEDGER_VERSION, migrate
 from mirrorlake.ledger.database.servers import (
     READS,
     alone,
-    begins_with,
     clock,
     file_step,
     kind_of,
@@ -142,10 +141,6 @@ class Database:
             highest = sa.select(sa.func.max(column)).scalar_subquery()
             sequence = sa.func.pg_get_serial_sequence(column.table.name, column.name)
             connection.execute(sa.select(sa.func.setval(sequence, highest)))
-
-    def begins_with(self, column: sa.Column[str], prefix: str) -> sa.ColumnElement[bool]:
-        """Whether a text begins so, found by the column's index where the database can."""
-        return begins_with(column, prefix, self._kind)
 
     def again(self, act: Callable[[], T]) -> T:
         """What ``act`` gives; it is done again where the connection was lost before any of its

@@ -22,7 +22,7 @@ from sqlalchemy.pool import NullPool
 from mirrorlake.config import TableContract
 from mirrorlake.config.database_url import with_driver
 from mirrorlake.config.partitions import first_day_of
-from mirrorlake.ledger.database.servers import kind_of, words_of
+from mirrorlake.ledger.database.servers import begins_with, kind_of, words_of
 from mirrorlake.ledger.database.settled_rows import find_first_days, read_first_days
 from mirrorlake.ledger.tables import FIRST_DAYS, LOADS, RAW_FILES, VIEWS
 from mirrorlake.runtime.database_waits import bound_waits
@@ -63,8 +63,8 @@ def definitions_now(ledger_url: str, prefix: str, limit_seconds: float) -> dict[
             with engine.connect() as connection:
                 if VIEWS.name not in sa.inspect(connection).get_table_names():
                     return {}
-                like = VIEWS.c.view_name.startswith(prefix, autoescape=True)
-                rows = connection.execute(VIEWS.select().where(like)).all()
+                begins = begins_with(connection, VIEWS.c.view_name, prefix)
+                rows = connection.execute(VIEWS.select().where(begins)).all()
         finally:
             engine.dispose()
     except _FAILED as error:

@@ -144,13 +144,15 @@ def _open_server(url: sa.URL, kind: str, seconds: int) -> sa.Engine:
     return engine
 
 
-def begins_with(column: sa.Column[str], prefix: str, kind: str) -> sa.ColumnElement[bool]:
+def begins_with(
+    connection: sa.Connection, column: sa.Column[str], prefix: str
+) -> sa.ColumnElement[bool]:
     """Whether a text begins so, found by the column's index where that can be.
 
     Source: "The SQLite Query Optimizer Overview", 5: a LIKE with an ESCAPE uses none.
     """
     like = column.startswith(prefix, autoescape=True)
-    if kind != "sqlite" or not prefix:
+    if connection.dialect.name != "sqlite" or not prefix:
         return like
     # SQLite compares texts by their bytes; servers by a collation, in which a range is another.
     return sa.and_(like, column >= prefix, column < prefix[:-1] + chr(ord(prefix[-1]) + 1))

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database.database import Database, utc_now
+from mirrorlake.ledger.database.servers import begins_with
 from mirrorlake.ledger.loads.load_rows import read_loads
 from mirrorlake.ledger.loads.settling import note_folds
 from mirrorlake.ledger.records import Load
@@ -78,10 +79,10 @@ class Folds:
 
     def definitions(self, prefix: str, within: str = "") -> dict[str, str]:
         """Every definition whose name begins so, and has the other text in it, by name."""
-        like = self._database.begins_with(VIEWS.c.view_name, prefix)
-        like = sa.and_(like, VIEWS.c.view_name.contains(within, autoescape=True))
+        has = VIEWS.c.view_name.contains(within, autoescape=True)
         with self._database.read() as connection:
-            rows = connection.execute(VIEWS.select().where(like)).all()
+            begins = begins_with(connection, VIEWS.c.view_name, prefix)
+            rows = connection.execute(VIEWS.select().where(begins, has)).all()
         return {row.view_name: row.definition for row in rows}
 
     def record_definition(self, name: str, definition: str) -> None:

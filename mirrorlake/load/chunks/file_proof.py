@@ -60,24 +60,21 @@ class FileProofs:
     def begin(self, files: Sequence[WrittenFile]) -> None:
         """Compare files that are closed, beside whatever is read meanwhile."""
         for file in files:
-            if self._pool is None and file.aside is not None and len(file.aside) < _WORTH_THREAD:
+            rows = 0 if file.aside is None else len(file.aside)
+            if self._pool is None and rows < _WORTH_THREAD:
                 self._found += self._compare(file)
                 continue
             if len(self._waiting) >= MOST_WAITING:
                 self._take_first()
             self._pool = self._pool or ThreadPoolExecutor(_THREADS, "prove")
-            parts = _THREADS if file.aside is not None and len(file.aside) > _WORTH_PARTS else 1
+            parts = _THREADS if rows > _WORTH_PARTS else 1
             self._waiting.append(
                 [self._pool.submit(self._compare, file, part, parts) for part in range(parts)]
             )
 
     def end(self, files: Sequence[WrittenFile]) -> Compared:
         """Compare the last files; what all of them say."""
-        if self._pool is not None:
-            self.begin(files)
-        else:  # few rows: a thread would take longer
-            for file in files:
-                self._found += self._compare(file)
+        self.begin(files)
         while self._waiting:
             self._take_first()
         self.stop()

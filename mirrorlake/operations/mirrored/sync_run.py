@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from mirrorlake.config import Config, Mirrored, TenantTable
+from mirrorlake.ledger import Ledger
 from mirrorlake.runtime.quick_imports import importing
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class SyncRun:
     def over(cls, workspace: Workspace, tables: Sequence[Mirrored], options: SyncOptions) -> Self:
         """One in a workspace that is open, and stays so."""
         run = cls(workspace.config, tables, options, lambda: None)
-        run.workspace = workspace
+        run.workspace, run.ledger = workspace, workspace.ledger
         return run
 
     def __enter__(self) -> Self:
@@ -71,6 +72,11 @@ class SyncRun:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, for looks at it before a workspace is needed."""
+        return Ledger(self.config.ledger.url, self.config.ledger.wait)
 
     @cached_property
     def workspace(self) -> Workspace:

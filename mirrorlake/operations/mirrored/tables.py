@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from mirrorlake.config import TableContract
-from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.results import SyncResult, unchanged_result
 from mirrorlake.operations.loading.unchanged import Look, look_at
 from mirrorlake.operations.mirrored.kind import MirroredKind, WatchAny
@@ -38,7 +37,7 @@ class _Tables(MirroredKind[TableContract, SyncResult]):
         """Those that their sources show to be unchanged come first."""
         look, config, options = Look(), run.config, run.options
         if not options.accept_smaller:
-            look = look_at(config, Ledger(config.ledger.url, config.ledger.wait), tables)
+            look = look_at(config, run.ledger, tables)
         for found in look.unchanged.values():
             yield Outcome(found.contract.name, unchanged_result(found, 0, 0, 0.0))
         left = [table for table in tables if table.name not in look.unchanged]

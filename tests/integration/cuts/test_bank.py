@@ -15,9 +15,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.soak.runs import Order, Runner
+from tests.support.beside import beside
 from tests.support.heads import ByDuckDB, ByPyIceberg, BySpark, HeadReader, named_at_once, opened
 
 pc: Any = _compute
@@ -61,9 +63,7 @@ class Bank:
 
 @contextmanager
 def moving(server: EmbeddedServer, database: str, bank: Bank) -> Iterator[None]:
-    stop = threading.Event()
-
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         rng = random.Random(3)  # noqa: S311
         with closing(server.admin(database)) as connection:
             cursor = connection.cursor()
@@ -80,13 +80,8 @@ def moving(server: EmbeddedServer, database: str, bank: Bank) -> Iterator[None]:
                     connection.commit()
                     bank.transfers += 1
 
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 Sums = Callable[[Cut], Any]
@@ -210,24 +205,15 @@ def money_of(cut: Cut) -> list[Any]:
 @contextmanager
 def reading(readers: Readers, spark: Any) -> Iterator[None]:
     """Each engine reads in a thread of its own, until the block ends."""
-    stop = threading.Event()
     ways: dict[str, tuple[Sums, HeadReader]] = {
         "PyIceberg": (readers.by_pyiceberg, ByPyIceberg()),
         "DuckDB": (readers.by_duckdb(), ByDuckDB()),
         "Spark": (readers.by_spark(spark), BySpark(spark)),
     }
-    threads = [
-        threading.Thread(target=readers.look, args=(engine, *way, stop), daemon=True)
-        for engine, way in ways.items()
-    ]
-    for thread in threads:
-        thread.start()
-    try:
+    with ExitStack() as reads:
+        for engine, way in ways.items():
+            reads.enter_context(beside(partial(readers.look, engine, *way)))
         yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 def test_no_reader_of_a_cut_sees_a_sum_that_the_bank_never_had(

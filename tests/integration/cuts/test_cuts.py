@@ -33,6 +33,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_follower import following
 from tests.soak.runs import Order, Runner
+from tests.support.beside import beside
 
 pc: Any = _compute
 Sql = Callable[..., Any]
@@ -67,9 +68,9 @@ def transfers(
 ) -> Iterator[list[int]]:
     """Money moves between the tables while the block runs, each time in a transaction that books
     it; accounts come and go, new ones from id `fresh` on; how many transactions there were."""
-    stop, done = threading.Event(), [0]
+    done = [0]
 
-    def write() -> None:
+    def write(stop: threading.Event) -> None:
         rng, new = Random(7), fresh  # noqa: S311
         with contextlib.closing(server.admin(database)) as connection:
             cursor = connection.cursor()
@@ -91,13 +92,8 @@ def transfers(
                 connection.commit()
                 done[0] += 1
 
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
+    with beside(write):
         yield done
-    finally:
-        stop.set()
-        thread.join()
 
 
 def at_cut(workspace: Workspace, cut: Cut, table: str, layer: str = "deduped") -> Any:

@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -33,6 +32,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, write_config
 from tests.integration.operations.test_follow_log import LOG, assert_equal, kinds, sync_all
 from tests.integration.operations.test_follower import Following, following
+from tests.support.beside import beside
 
 MINUTES = float(os.environ.get("MIRRORLAKE_SOAK_MINUTES", "0.33"))
 PLACES = 10 if MINUTES >= 2 else 3
@@ -162,18 +162,6 @@ class Application:
         return [f"INSERT INTO t VALUES {of_t}", f"INSERT INTO u VALUES {of_u}"]
 
 
-@contextmanager
-def writing(application: Application) -> Iterator[None]:
-    stop = threading.Event()
-    thread = threading.Thread(target=application.live, args=(stop,))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 @dataclass(frozen=True)
 class Held:
     """What deduped held of a table after a load.
@@ -252,7 +240,7 @@ def test_it_is_its_source_at_every_place(pair: Pair, place: Place) -> None:
     pair.run(pair.primary, "UPDATE t SET flags = 1", "UPDATE u SET f = 1")
     sync_all(workspace)  # Spark has folded something
     with following(workspace) as running:
-        with writing(application):
+        with beside(application.live):
             places = compare_on_the_way(workspace, pair, running)
         [(end,)] = pair.run(pair.primary, "SELECT @@gtid_binlog_pos")
         lags = sorted(one.lag_seconds or 0.0 for one in running.rounds if one.is_busy)

@@ -34,6 +34,7 @@ from tests.integration.hands import LakePart
 from tests.integration.operations.test_follow_log import assert_equal, sync_all
 from tests.integration.operations.test_follower import follow_once, following
 from tests.soak.runs import Order, Runner
+from tests.support.beside import beside
 
 pc: Any = _compute
 Sql = Callable[..., Any]
@@ -83,9 +84,9 @@ class Reader:
 @contextmanager
 def read_by(reader: Reader, *, least: int = 5) -> Iterator[None]:
     """Read all the time while the block runs."""
-    stop, errors = threading.Event(), list[BaseException]()
+    errors = list[BaseException]()
 
-    def run() -> None:
+    def run(stop: threading.Event) -> None:
         while not stop.wait(0.05):
             try:
                 reader.look()
@@ -93,13 +94,8 @@ def read_by(reader: Reader, *, least: int = 5) -> Iterator[None]:
                 errors.append(error)
                 return
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with beside(run):
         yield
-    finally:
-        stop.set()
-        thread.join()
     assert errors == []
     assert reader.torn == []
     assert reader.reads >= least

@@ -13,8 +13,8 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place
 from tests.integration.operations.test_follow_log import LOG, assert_equal, sync_all
 from tests.soak.runs import Order, Runner
+from tests.support.beside import beside
 from tests.support.heads import ByDuckDB, ByPyIceberg, BySpark, HeadReader, named_at_once
 
 Sql = Callable[..., Any]
@@ -183,18 +184,6 @@ class Cutting:
 def _no_word(_: str) -> None: ...
 
 
-@contextmanager
-def running(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    stop = threading.Event()
-    thread = threading.Thread(target=work, args=(stop,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
 def test_no_reader_of_twenty_tables_meets_two_moments(
     server: EmbeddedServer,
     database: str,
@@ -226,7 +215,7 @@ def test_no_reader_of_twenty_tables_meets_two_moments(
     readers, cutting = Readers(place.folder / place.database, spaces, engines), Cutting(workspace)
     application = Application(server, database)
     rng, kills, until = random.Random(5), 0, time.monotonic() + MINUTES * 60  # noqa: S311
-    with running(application.live), running(readers.run), running(cutting.run):
+    with beside(application.live), beside(readers.run), beside(cutting.run):
         while time.monotonic() < until or kills < 2 or readers.few():
             point = POINTS[kills % len(POINTS)]
             parts: dict[str, Any] = {"act": "command", "lease_seconds": 5, "failpoint": point}

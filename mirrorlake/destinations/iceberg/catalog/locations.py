@@ -44,8 +44,8 @@ LAKE = "mirrorlake.lake"
 def metadata_locations(
     config: LakeConfig, places: Collection[tuple[str, str]] | None = None
 ) -> Mapping[tuple[str, str], str] | None:
-    """The current metadata file of every table and view, or of those in some places, by namespace
-    and name.
+    """The current metadata file of every table and view, or at least of those in some places, by
+    namespace and name.
 
     None where only the catalog itself can say: it is no SQL database, or could not be queried. Who
     opens it then gets the error in words. Of a database in which no catalog was made: nothing.
@@ -61,9 +61,10 @@ def metadata_locations(
             query = sa.select(_TABLES).where(_TABLES.c.catalog_name == CATALOG)
             if places is not None:
                 # By the catalog's key, of which the namespace comes first.
-                spaces, names = ({place[part] for place in places} for part in (0, 1))
-                query = query.where(_TABLES.c.table_namespace.in_(spaces))
-                query = query.where(_TABLES.c.table_name.in_(names))
+                query = query.where(
+                    _TABLES.c.table_namespace.in_({space for space, _ in places}),
+                    _TABLES.c.table_name.in_({name for _, name in places}),
+                )
             rows = connection.execute(query).all()
     except SQLAlchemyError:
         return {} if _is_empty(uri) else None

@@ -29,7 +29,13 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.io import FileIO
-from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table, Transaction
+from pyiceberg.table import (
+    CommitTableResponse,
+    CreateTableTransaction,
+    StagedTable,
+    Table,
+    Transaction,
+)
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
@@ -138,8 +144,7 @@ class LakeCatalog(SqlCatalog):
         if self._schema_version != "v1":
             return super().load_table(identifier)  # made by another tool, long ago
         namespace, name = _names_of(identifier)
-        values = {"catalog": self.name, "namespace": namespace, "name": name}
-        return self._open(namespace, name, self._find(values))
+        return self._open(namespace, name, self._find(namespace, name))
 
     def tables_named(self) -> TablesNamed | None:
         """All tables as the catalog has them now, looked up at once; None where each has to be
@@ -160,8 +165,7 @@ class LakeCatalog(SqlCatalog):
         if self._schema_version != "v1":
             return super().create_table(*given, **named)
         staged = self._create_staged_table(*given, **named)
-        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        self._move(MetadataMove(*_names_of(staged.name()), None, staged.metadata_location))
+        self._move(self._written(staged, None))
         return self.load_table(staged.name())
 
     def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
@@ -177,15 +181,13 @@ class LakeCatalog(SqlCatalog):
         """As the parent's, whose session of an ORM takes longer than the statement."""
         if self._schema_version != "v1":
             return super().commit_table(table, requirements, updates)
-        name = table.name()
-        values = dict(zip(("namespace", "name"), _names_of(name), strict=True))
-        before = self._find({"catalog": self.name, **values})
-        now = self._open(*_names_of(name), before) if before is not None else None
-        staged = self._update_and_stage_table(now, name, requirements, updates)
+        names = _names_of(table.name())
+        before = self._find(*names)
+        now = self._open(*names, before) if before is not None else None
+        staged = self._update_and_stage_table(now, table.name(), requirements, updates)
         if now is not None and staged.metadata == now.metadata:
             return _response(now.metadata, before)
-        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        self._move(MetadataMove(*_names_of(name), before, staged.metadata_location))
+        self._move(self._written(staged, before))
         return _response(staged.metadata, staged.metadata_location)
 
     @staticmethod
@@ -231,9 +233,12 @@ class LakeCatalog(SqlCatalog):
             CommitFailedException: a requirement is not met.
         """
         staged = self._update_and_stage_table(table, table.name(), requirements, updates)
+        return self._written(staged, table.metadata_location)
+
+    def _written(self, staged: StagedTable, before: str | None) -> MetadataMove:
+        """Write a table's next metadata file; the step by which the catalog names it."""
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        names = _names_of(table.name())
-        return MetadataMove(*names, table.metadata_location, staged.metadata_location)
+        return MetadataMove(*_names_of(staged.name()), before, staged.metadata_location)
 
     def move_together(self, moves: Sequence[MetadataMove]) -> list[MetadataMove]:
         """Have the catalog name other metadata files of several tables, in one transaction. Those
@@ -267,8 +272,9 @@ class LakeCatalog(SqlCatalog):
                 connection.commit()
             return not missed
 
-    def _find(self, values: dict[str, str]) -> str | None:
-        """The metadata file that the catalog names now."""
+    def _find(self, namespace: str, name: str) -> str | None:
+        """The metadata file that the catalog names now; None where it has no such table."""
+        values = {"catalog": self.name, "namespace": namespace, "name": name}
         if not self._local:
             with self.engine.connect() as connection:
                 return connection.scalar(_FIND, values)
