@@ -18,7 +18,7 @@ import dagster as dg
 from dagster_mirrorlake.batches.messages import BucketMessages
 from dagster_mirrorlake.batches.service import BatchState
 from mirrorlake.errors import MachineError
-from mirrorlake.runtime.google import library
+from mirrorlake.runtime.google.clients import library
 
 _REQUESTS: Final = uuid.UUID("6f0f6d5e-52a8-4d59-9d06-0f0f5c4f2a11")
 """Names of batches → ids of the requests that create them."""

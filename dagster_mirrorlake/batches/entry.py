@@ -58,7 +58,7 @@ def main() -> int:
 def _writer(messages: Mapping[str, Any]) -> PipesMessageWriter[Any]:
     if "bucket" not in messages:
         return PipesDefaultMessageWriter()
-    from mirrorlake.runtime.google import open_storage
+    from mirrorlake.runtime.google.clients import open_storage
 
     return PipesGCSMessageWriter(open_storage(messages["project"]), interval=5)
 

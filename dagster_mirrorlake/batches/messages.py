@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from mirrorlake.errors import BigQueryError
-from mirrorlake.runtime.google import open_storage, translated
+from mirrorlake.runtime.google.clients import open_storage, translated
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mirrorlake.errors import ConfigError
-from mirrorlake.runtime.google import library
+from mirrorlake.runtime.google.clients import library
 
 _GOOGLE = "https://secretmanager.googleapis.com"
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.api.job_costs import JobCost
-from mirrorlake.bigquery.api.names import BigQueryTable, bigquery_table
+from mirrorlake.bigquery.api.names import bigquery_table
 from mirrorlake.bigquery.api.statements import digest_sql
 from mirrorlake.bigquery.lake_digest import digest_rows
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of
@@ -28,6 +28,7 @@ from mirrorlake.destinations.iceberg.reading.stream import read_rows
 from mirrorlake.ledger import LayerProof
 from mirrorlake.ledger.lake.lake_heads import OF_MODELS
 from mirrorlake.proof.comparing.report import code_version
+from mirrorlake.runtime.google.tables import BigQueryTable
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mirrorlake.bigquery.api.names import BigQueryTable, in_dataset
-from mirrorlake.bigquery.api.read_types import ColumnJson
+from mirrorlake.bigquery.api.names import in_dataset
 from mirrorlake.bigquery.api.views import as_bigquery
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.destinations.base import Identifier, as_sql_identifier
 from mirrorlake.merge.statements import view_sql
 from mirrorlake.models.files.external_table import ExternalDeclaration, rules_of_view
+from mirrorlake.runtime.google.tables import BigQueryTable, ColumnJson
 from mirrorlake.schema.masking import mask_sql
 
 

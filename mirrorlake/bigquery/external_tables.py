@@ -5,7 +5,7 @@ table's version and the columns that are declared: what was read once is not rea
 and no run. Spark reads the copy as it reads any folder of Parquet.
 
 What belongs here: from a declaration to BigQuery's table, and to files. What doesn't: requests
-(`mirrorlake.bigquery.api.reader`).
+(`mirrorlake.runtime.google.tables`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.bigquery.api.names import BigQueryTable
-from mirrorlake.bigquery.api.read_types import ColumnJson, is_required, may_fit, type_read, written
-from mirrorlake.bigquery.api.reader import BigQueryReader, TableSeen
+from mirrorlake.bigquery.api.read_types import is_required, may_fit, type_read, written
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.fields import nearest
 from mirrorlake.destinations.iceberg.storage.durable import flush_files
@@ -32,6 +30,7 @@ from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTabl
 from mirrorlake.models.files.declared_columns import HeaderColumn
 from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.runtime.cache import cache_lock
+from mirrorlake.runtime.google.tables import BigQueryReader, BigQueryTable, ColumnJson, TableSeen
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files, list_files

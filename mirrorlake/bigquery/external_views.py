@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mirrorlake.bigquery.api.client import BigQuery
-from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.external_clean import clean_view, view_of
 from mirrorlake.bigquery.external_tables import seen_of
@@ -18,6 +17,7 @@ from mirrorlake.bigquery.loads.views import ViewForm, ViewState, keep_view
 from mirrorlake.config import Config
 from mirrorlake.models.external_sources.tables import ExternalLook
 from mirrorlake.models.files.external_table import ExternalDeclaration
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 
 def keep_clean_view(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.database import waits_for_server
 from mirrorlake.ledger.tables import METADATA
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 if TYPE_CHECKING:
     from mirrorlake.bigquery.api.client import TableDescription

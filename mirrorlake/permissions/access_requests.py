@@ -9,7 +9,7 @@ from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.errors import BigQueryError
 from mirrorlake.permissions.access_entries import entry_of, grant_of
 from mirrorlake.permissions.grants import Grant, account_of
-from mirrorlake.runtime.google import library, patience, translated
+from mirrorlake.runtime.google.clients import library, patience, translated
 
 
 @dataclass(frozen=True)

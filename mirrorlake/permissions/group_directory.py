@@ -16,7 +16,7 @@ from mirrorlake.permissions.declared_groups import GROUP, RANKS
 from mirrorlake.permissions.grants import account_of
 from mirrorlake.permissions.group_changes import MemberChange, Membership
 from mirrorlake.permissions.json_api import Json, JsonApi, open_api
-from mirrorlake.runtime.google import translated
+from mirrorlake.runtime.google.clients import translated
 
 EMULATOR: Final = "CLOUD_IDENTITY_EMULATOR_HOST"
 """The variable that names a server which answers in the place of Cloud Identity."""

@@ -34,7 +34,7 @@ from mirrorlake.permissions.group_changes import (
 )
 from mirrorlake.permissions.group_directory import GroupDirectory
 from mirrorlake.permissions.ledger import AccessChanges
-from mirrorlake.runtime.google import again_while
+from mirrorlake.runtime.google.clients import again_while
 
 
 @dataclass(frozen=True)

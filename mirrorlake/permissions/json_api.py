@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mirrorlake.runtime.google import address_of, library, open_session, patience
+from mirrorlake.runtime.google.clients import address_of, library, open_session, patience
 
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession

@@ -15,7 +15,7 @@ from dagster_mirrorlake.batches import LocalBatches, build_batch_job
 from dagster_mirrorlake.batches.messages import BucketMessages
 from mirrorlake.ledger import Ledger
 from mirrorlake.runtime.embedded.mariadb import MariaDB
-from mirrorlake.runtime.google import open_storage
+from mirrorlake.runtime.google.clients import open_storage
 from tests.location.conftest import Location
 from tests.support.bigquery.emulator import BUCKET, PROJECT, google_cloud
 

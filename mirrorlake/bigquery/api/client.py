@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from mirrorlake.bigquery.api.job_costs import JobCost, cost_from
-from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.bigquery.api.statements import count_sql
 from mirrorlake.bigquery.api.types import FieldJson, canonical
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.errors import BigQueryError
-from mirrorlake.runtime.google import (
+from mirrorlake.runtime.google.clients import (
     is_emulated,
     is_missing,
     library,
@@ -27,7 +26,8 @@ from mirrorlake.runtime.google import (
     patience,
     translated,
 )
-from mirrorlake.runtime.google_quotas import with_reason
+from mirrorlake.runtime.google.quotas import with_reason
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 if TYPE_CHECKING:
     from google.cloud import bigquery, storage

@@ -7,23 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import SchemaError
+from mirrorlake.runtime.google.tables import BigQueryTable
 from mirrorlake.schema.reserved_names import table_in_bigquery
-
-
-@dataclass(frozen=True)
-class BigQueryTable:
-    """A table's project, dataset and name."""
-
-    project: str
-    dataset: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.project}.{self.dataset}.{self.name}"
 
 
 def bigquery_table(project: str, identifier: Identifier) -> BigQueryTable:

@@ -6,24 +6,13 @@ Source: BigQuery, "Data types" (GoogleSQL), "REST reference: tables, TableFieldS
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NotRequired, TypedDict
+from typing import Final
 
 from mirrorlake.bigquery.api.types import NUMERIC_SCALE, NUMERIC_WHOLE
+from mirrorlake.runtime.google.tables import ColumnJson
 
 MOST_DIGITS = 38
 """Of a decimal of Spark's."""
-
-
-class ColumnJson(TypedDict):
-    """A column as BigQuery's API says it, with what a type is written with."""
-
-    name: str
-    type: str
-    mode: NotRequired[str]
-    precision: NotRequired[str]
-    scale: NotRequired[str]
-    timestampPrecision: NotRequired[str]
-    fields: NotRequired[list[ColumnJson]]
 
 
 def type_read(column: ColumnJson) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import sqlglot
 from sqlglot import exp
 
-from mirrorlake.bigquery.api.names import BigQueryTable
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 _NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from mirrorlake.bigquery.api.client import BigQuery
-from mirrorlake.bigquery.api.names import BigQueryTable, publication_stem, staging_of
+from mirrorlake.bigquery.api.names import publication_stem, staging_of
 from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.ledger import Publication, Publications
 from mirrorlake.bigquery.loads.settle import base_of, load_job
@@ -22,7 +22,8 @@ from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.reading.partition_changes import PartitionChanges
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
-from mirrorlake.runtime.google_quotas import QUOTA_STEP, is_used_up, passes
+from mirrorlake.runtime.google.quotas import QUOTA_STEP, is_used_up, passes
+from mirrorlake.runtime.google.tables import BigQueryTable
 from mirrorlake.workspace import Workspace
 
 

@@ -29,8 +29,8 @@ from mirrorlake.destinations.iceberg.model import LakeTable, table_at
 from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.operations.publishers import PublishedVersions
-from mirrorlake.runtime.google import again_while
-from mirrorlake.runtime.google_quotas import passes
+from mirrorlake.runtime.google.clients import again_while
+from mirrorlake.runtime.google.quotas import passes
 from mirrorlake.workspace import Workspace
 
 

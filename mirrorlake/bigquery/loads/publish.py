@@ -23,8 +23,8 @@ from mirrorlake.config.contract import TableContract, TenantTable
 from mirrorlake.errors import BigQueryError, MirrorlakeError
 from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.other_writers.moved_layers import refuse_moved
-from mirrorlake.runtime.google import again_while
-from mirrorlake.runtime.google_quotas import passes
+from mirrorlake.runtime.google.clients import again_while
+from mirrorlake.runtime.google.quotas import passes
 from mirrorlake.runtime.outcomes import Outcomes
 from mirrorlake.workspace import Workspace
 

@@ -14,12 +14,7 @@ from collections.abc import Sequence
 
 from mirrorlake.bigquery.api.client import BigQuery, JobLook
 from mirrorlake.bigquery.api.job_costs import JobCost
-from mirrorlake.bigquery.api.names import (
-    BigQueryTable,
-    bigquery_table,
-    publication_stem,
-    staging_of,
-)
+from mirrorlake.bigquery.api.names import bigquery_table, publication_stem, staging_of
 from mirrorlake.bigquery.api.statements import bounds_sql, merge_sql, parts_sql, replace_sql
 from mirrorlake.bigquery.ledger import JobCosts, JobPurpose, Publication, Publications
 from mirrorlake.bigquery.loads.published_contracts import PublishedContract, lake_table_of
@@ -28,6 +23,7 @@ from mirrorlake.bigquery.loads.touched_days import read_ranges
 from mirrorlake.errors import BigQueryError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.runtime.google.tables import BigQueryTable
 from mirrorlake.runtime.plural import plural
 from mirrorlake.workspace import Workspace
 

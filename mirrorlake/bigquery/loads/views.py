@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from mirrorlake.bigquery.api.client import BigQuery
-from mirrorlake.bigquery.api.names import BigQueryTable, in_dataset
+from mirrorlake.bigquery.api.names import in_dataset
 from mirrorlake.bigquery.api.types import FieldJson
 from mirrorlake.bigquery.api.views import as_bigquery
 from mirrorlake.bigquery.config import ViewKind
@@ -24,6 +24,7 @@ from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.errors import BigQueryError
 from mirrorlake.merge.statements import view_sql
 from mirrorlake.models.bigquery.published import PublishedModel
+from mirrorlake.runtime.google.tables import BigQueryTable
 from mirrorlake.serving.clean_select import clean_select
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.workspace import Workspace

@@ -12,7 +12,7 @@ from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.bigquery.loads import publish
 from mirrorlake.errors import BigQueryError, MirrorlakeError, SchemaError
 from mirrorlake.operations.loading.sync import sync_table
-from mirrorlake.runtime import google
+from mirrorlake.runtime.google import clients
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,
@@ -82,7 +82,7 @@ def test_it_cannot_be_reached(
 ) -> None:
     workspace = loaded()
     synced(workspace)
-    monkeypatch.setattr(google, "PATIENCE", 0.1)
+    monkeypatch.setattr(clients, "PATIENCE", 0.1)
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://127.0.0.1:9")
     for act in (published, checked):
         with pytest.raises(BigQueryError, match="Google Cloud could not do it") as found:

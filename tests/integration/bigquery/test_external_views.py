@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.runtime.google import open_warehouse
+from mirrorlake.runtime.google.clients import open_warehouse
 from tests.integration.bigquery.test_commands import said
 from tests.integration.contract_files import write_contract
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from mirrorlake.runtime.google import open_storage
+from mirrorlake.runtime.google.clients import open_storage
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,

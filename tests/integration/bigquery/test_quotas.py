@@ -12,7 +12,7 @@ from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.errors import BigQueryError
-from mirrorlake.runtime import google
+from mirrorlake.runtime.google import clients
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,
@@ -68,7 +68,7 @@ def test_a_limit_that_never_passes_ends_and_says_so(
     datasets: tuple[BigQuery, Shim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bigquery, shim = datasets
-    monkeypatch.setattr(google, "PATIENCE", 0.5)
+    monkeypatch.setattr(clients, "PATIENCE", 0.5)
     shim.requests = [("/datasets/d", TOO_FAST)] * 50
     with pytest.raises(BigQueryError, match="too many table update operations") as caught:
         bigquery.refuse_missing_dataset("d")

@@ -14,8 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from mirrorlake.bigquery import external_tables as bigquery_tables
-from mirrorlake.bigquery.api import reader
-from mirrorlake.bigquery.api.reader import BigQueryReader, TableSeen
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.bigquery.external_tables import copied_rows
 from mirrorlake.config import Config
@@ -25,6 +23,8 @@ from mirrorlake.models.external_sources.own_places import OwnPlaces
 from mirrorlake.models.external_sources.tables import ExternalTable
 from mirrorlake.models.files.external_table import read_external
 from mirrorlake.models.show.external import observe
+from mirrorlake.runtime.google import tables as google_tables
+from mirrorlake.runtime.google.tables import BigQueryReader, TableSeen
 from tests.integration.conftest import Place
 from tests.integration.models.test_models import (  # noqa: F401 – fixtures
     computed,
@@ -214,7 +214,7 @@ def test_many_rows_are_read_page_by_page_into_files_of_a_size(
         " FROM UNNEST(GENERATE_ARRAY(4, 5000)) AS n"
     )
     monkeypatch.setattr(bigquery_tables, "FILE_BYTES", 10_000)
-    monkeypatch.setattr(reader, "PAGE_ROWS", 500)
+    monkeypatch.setattr(google_tables, "PAGE_ROWS", 500)
     table = look()
     assert [row["id"] for row in copied(table)] == list(range(1, 5001))
     assert (pages.count, len(copied_rows(table).files) > 1) == (10, True)
@@ -313,7 +313,7 @@ def test_nobody_is_logged_in_or_nothing_is_there(
     look: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared = look().declaration
-    monkeypatch.setattr(reader, "LOOK_PATIENCE", 0.1)
+    monkeypatch.setattr(google_tables, "LOOK_PATIENCE", 0.1)
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://127.0.0.1:9")
     found = look_at_externals([declared], NO_LAKE, OwnPlaces())
     # It is a problem of this table, and of what reads it.

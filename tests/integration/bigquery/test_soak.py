@@ -17,8 +17,8 @@ import pytest
 
 from mirrorlake.errors import BigQueryError
 from mirrorlake.operations.loading.sync import sync_table
-from mirrorlake.runtime import google
 from mirrorlake.runtime.embedded.server import EmbeddedServer
+from mirrorlake.runtime.google import clients
 from mirrorlake.workspace import Workspace
 from tests.integration.bigquery.published import (
     FIFTY,
@@ -47,7 +47,7 @@ CHANGES = (
 @pytest.fixture
 def shim(cloud: GoogleCloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shim]:
     """The emulator, whose jobs and requests fail as Google's do."""
-    monkeypatch.setattr(google, "JOB_PATIENCE", 2.0)
+    monkeypatch.setattr(clients, "JOB_PATIENCE", 2.0)
     with shim_before(cloud.bigquery) as found:
         monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", found.url)
         yield found

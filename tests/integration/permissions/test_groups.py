@@ -18,7 +18,7 @@ from mirrorlake.permissions.declared_groups import GroupPermissions
 from mirrorlake.permissions.group_directory import EMULATOR, GroupDirectory, open_groups
 from mirrorlake.permissions.group_members import apply_groups, plan_groups, verify_groups
 from mirrorlake.permissions.ledger import AccessChanges
-from mirrorlake.runtime import google
+from mirrorlake.runtime.google import clients
 from tests.integration.contract_files import write_contract
 from tests.support.bigquery.access_server import datasets_server
 from tests.support.bigquery.emulator import BUCKET, PROJECT
@@ -34,7 +34,7 @@ ANN, BOB = "user:ann@example.com", "user:bob@example.com"
 @pytest.fixture
 def there(monkeypatch: pytest.MonkeyPatch) -> Iterator[Groups]:
     """A server with two groups, which whoever runs this owns."""
-    monkeypatch.setattr(google, "JOB_PATIENCE", 5.0)
+    monkeypatch.setattr(clients, "JOB_PATIENCE", 5.0)
     with groups_server() as found:
         monkeypatch.setenv(EMULATOR, found.url)
         found.put(A, OWNED)
@@ -195,7 +195,7 @@ def test_a_group_that_is_not_shown_is_an_error_and_not_empty(
 def test_an_answer_that_was_lost_is_found_by_the_next_run(
     there: Groups, directory: GroupDirectory, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(google, "PATIENCE", 0.0)
+    monkeypatch.setattr(clients, "PATIENCE", 0.0)
     there.lost = 1
     wanted = {A: {**OWNED, ANN: "member"}}
     [tried] = applied(directory, ledger, wanted)
@@ -210,7 +210,7 @@ def test_an_answer_that_was_lost_is_found_by_the_next_run(
 def test_a_change_that_google_shows_hours_later_is_no_success(
     there: Groups, directory: GroupDirectory, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(google, "JOB_PATIENCE", 0.0)
+    monkeypatch.setattr(clients, "JOB_PATIENCE", 0.0)
     plans = plan_groups(directory, RUNNER, declared({A: {**OWNED, ANN: "member"}}))
     there.late, there.before = 2, json.loads(json.dumps(there.members))
     [tried] = apply_groups(directory, ledger, RUNNER, plans)

@@ -33,7 +33,7 @@ from mirrorlake.permissions.declared_datasets import DatasetPermissions
 from mirrorlake.permissions.grants import AUTHORISED, OWNER, Grant
 from mirrorlake.permissions.ledger import AccessChanges
 from mirrorlake.permissions.permissions_file import DeclaredPermissions, load_permissions
-from mirrorlake.runtime import google
+from mirrorlake.runtime.google import clients
 from tests.integration.contract_files import write_contract
 from tests.support.bigquery.access_server import Datasets
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
@@ -236,7 +236,7 @@ def test_an_answer_that_was_lost_is_found_by_the_next_run(
     ledger: Ledger,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(google, "PATIENCE", 0.0)
+    monkeypatch.setattr(clients, "PATIENCE", 0.0)
     there.lost = 1
     [tried] = applied()
     assert tried.error is not None

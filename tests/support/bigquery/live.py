@@ -19,7 +19,7 @@ from typing import Final
 
 from google.cloud import bigquery
 
-from mirrorlake.runtime.google import open_storage, open_warehouse
+from mirrorlake.runtime.google.clients import open_storage, open_warehouse
 
 PROJECT_VARIABLE: Final = "MIRRORLAKE_LIVE_GCP"
 LABEL: Final = "mirrorlake-live"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.bigquery.external_clean import clean_view
 from mirrorlake.errors import ModelError
 from mirrorlake.models.files.external_table import ExternalDeclaration, read_external
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 TABLE = BigQueryTable("proj", "app", "events")
 EVENTS = """format: bigquery

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mirrorlake.bigquery.api.names import BigQueryTable, publication_stem
+from mirrorlake.bigquery.api.names import publication_stem
 from mirrorlake.bigquery.ledger import Publications
 from mirrorlake.bigquery.loads.due import find_unpublished
 from mirrorlake.bigquery.loads.settle import publications_into
 from mirrorlake.config import load_config
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 CONTRACT = """version: 1
 bigquery: {project: my-project, bucket: my-bucket}

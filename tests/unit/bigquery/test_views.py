@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mirrorlake.bigquery.api.names import BigQueryTable
 from mirrorlake.bigquery.api.views import as_bigquery
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.merge.statements import clean_column, originals_without, view_sql
+from mirrorlake.runtime.google.tables import BigQueryTable
 
 SOURCE = BigQueryTable("my-project", "shop_shop", "odd name-1")
 

@@ -13,8 +13,6 @@ from click.testing import CliRunner
 from pyiceberg.types import IntegerType
 
 from mirrorlake.bigquery import external_tables as bigquery_tables
-from mirrorlake.bigquery.api.names import BigQueryTable
-from mirrorlake.bigquery.api.reader import StreamedRows, TableSeen
 from mirrorlake.cli.main import cli
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.errors import MirrorlakeError, ModelError
@@ -29,6 +27,7 @@ from mirrorlake.models.external_sources.tables import ExternalTable
 from mirrorlake.models.files.external_table import ExternalDeclaration, read_external
 from mirrorlake.models.show import external as observed
 from mirrorlake.models.show.external import ExternalSeen, observe
+from mirrorlake.runtime.google.tables import BigQueryTable, StreamedRows, TableSeen
 from tests.unit.models.test_external import (  # noqa: F401 - fixtures
     LAKE,
     THERE,

@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from mirrorlake.bigquery.api.names import BigQueryTable
-from mirrorlake.bigquery.api.reader import TableSeen
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.cli.main import cli
 from mirrorlake.config import Config, load_config
@@ -24,6 +22,7 @@ from mirrorlake.models.external_sources.inspect import look_at
 from mirrorlake.models.external_sources.own_places import OwnPlaces
 from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTable
 from mirrorlake.models.files.external_table import read_external
+from mirrorlake.runtime.google.tables import BigQueryTable, TableSeen
 from mirrorlake.sources.files.parquet_table import check_files, list_files
 from tests.unit.models.test_external import make_stock, written
 from tests.unit.models.test_project import (  # noqa: F401 - fixtures

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from mirrorlake.runtime import google
+from mirrorlake.runtime.google import clients
 from mirrorlake.runtime.http_waits import bound_session
 
 
@@ -27,16 +27,16 @@ def by_session(address: str) -> None:
 
 
 def by_bigquery(_: str) -> None:
-    google.open_warehouse("p", None).get_dataset("p.d", retry=None)
+    clients.open_warehouse("p", None).get_dataset("p.d", retry=None)
 
 
 def by_storage(_: str) -> None:
     # As a caller that passes its own absence of a limit on.
-    google.open_storage("p").get_bucket("b", retry=None, timeout=None)
+    clients.open_storage("p").get_bucket("b", retry=None, timeout=None)
 
 
 def by_other_apis(address: str) -> None:
-    google.open_session("BIGQUERY_EMULATOR_HOST", "p", []).request("GET", address, timeout=None)
+    clients.open_session("BIGQUERY_EMULATOR_HOST", "p", []).request("GET", address, timeout=None)
 
 
 @pytest.mark.parametrize("ask", [by_session, by_bigquery, by_storage, by_other_apis])
@@ -45,6 +45,6 @@ def test_a_server_that_says_nothing(
 ) -> None:
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", silent)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", silent)
-    monkeypatch.setattr(google, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "ANSWER_SECONDS", 0.2)
     with pytest.raises(Exception, match=r"(?i)timed? ?out"):
         ask(silent)

@@ -11,13 +11,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import pyarrow as pa
 
-from mirrorlake.bigquery.api.names import BigQueryTable
-from mirrorlake.bigquery.api.read_types import ColumnJson
-from mirrorlake.runtime.google import (
+from mirrorlake.runtime.google.clients import (
     LOOK_PATIENCE,
     is_missing,
     library,
@@ -31,6 +29,30 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 20_000
 """Rows of a page at most; Google makes pages of wide rows smaller."""
+
+
+@dataclass(frozen=True)
+class BigQueryTable:
+    """A table's project, dataset and name."""
+
+    project: str
+    dataset: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.project}.{self.dataset}.{self.name}"
+
+
+class ColumnJson(TypedDict):
+    """A column as BigQuery's API says it, with what a type is written with."""
+
+    name: str
+    type: str
+    mode: NotRequired[str]
+    precision: NotRequired[str]
+    scale: NotRequired[str]
+    timestampPrecision: NotRequired[str]
+    fields: NotRequired[list[ColumnJson]]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mirrorlake.errors import BigQueryError
 from mirrorlake.runtime import extras
-from mirrorlake.runtime.google_quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
+from mirrorlake.runtime.google.quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
 from mirrorlake.runtime.http_waits import bound_session
 
 if TYPE_CHECKING:
