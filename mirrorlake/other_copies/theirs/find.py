@@ -8,6 +8,8 @@ from glob import glob
 from pathlib import Path
 
 from mirrorlake.errors import ConfigError, LakeError
+from mirrorlake.other_copies.theirs.bigquery import SCHEME as BIGQUERY
+from mirrorlake.other_copies.theirs.bigquery import bigquery_tables
 from mirrorlake.other_copies.theirs.delta import DeltaFolder, is_delta
 from mirrorlake.other_copies.theirs.duckdb_file import duckdb_tables, is_duckdb
 from mirrorlake.other_copies.theirs.iceberg import (
@@ -22,7 +24,8 @@ from mirrorlake.other_copies.theirs.table import TheirTable
 
 _READ = (
     "Parquet (a file, a folder, a pattern in quotes), a DuckDB file, Iceberg (a metadata file, a "
-    "table's folder, iceberg://catalog/namespace), a Delta table's folder, or postgresql://…"
+    "table's folder, iceberg://catalog/namespace), a Delta table's folder, postgresql://… or "
+    "bigquery://project/dataset"
 )
 
 
@@ -40,6 +43,8 @@ def find_tables(against: str, wanted: str | None = None) -> list[TheirTable]:
         return [*postgres_tables(against)]
     if against.startswith(SCHEME):
         return [*iceberg_catalog(against, wanted)]
+    if against.startswith(BIGQUERY):
+        return [*bigquery_tables(against)]
     against = against.removeprefix("file://")
     if re.match(r"[a-z][a-z0-9+]+://", against):
         raise ConfigError(

@@ -1,6 +1,7 @@
 """Tables of BigQuery that somebody else writes: looked at, and read page by page.
 
-Both are requests that BigQuery does not bill (``tables.get`` and ``tabledata.list``); no job runs.
+Both are requests that BigQuery does not bill (``tables.get``, ``tables.list``,
+``tabledata.list``); no job runs.
 
 Source: BigQuery, "REST reference: tables", "tabledata.list"; "Pricing: free operations".
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import pyarrow as pa
 
+from mirrorlake.errors import BigQueryError
 from mirrorlake.runtime.google.clients import (
     LOOK_PATIENCE,
     is_missing,
@@ -127,22 +129,64 @@ class BigQueryReader:
                 return None
         return _seen(table, found)
 
-    def read(self, seen: TableSeen, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of all rows, a page at a time; in which order nobody knows.
+    def tables(self, dataset: str) -> list[BigQueryTable]:
+        """The tables, and views, of a dataset, by name.
 
         Raises:
-            BigQueryError: Google refuses, or can't be reached.
+            BigQueryError: there is no such dataset, Google refuses, or can't be reached.
         """
+        whole = f"{self._warehouse.project}.{dataset}"
+        with translated(f"dataset {whole}"):
+            listed = self._warehouse.list_tables(whole, retry=patience("bigquery", LOOK_PATIENCE))
+            names = sorted(str(one.table_id) for one in listed)
+        return [BigQueryTable(self._warehouse.project, dataset, name) for name in names]
+
+    def read(self, seen: TableSeen, columns: Sequence[ColumnJson]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows, a page at a time; in which order nobody knows.
+
+        Before and after, the table is what was looked at: of the pages between nobody could tell
+        which version they are of.
+
+        Args:
+            columns: of the table's, each with the type that its values are taken for. Of a
+                ``STRING`` they are what BigQuery prints.
+
+        Raises:
+            BigQueryError: the table was changed since or meanwhile, rows were not given, Google
+                refuses, or can't be reached.
+        """
+        self._refuse_change(seen)
+        count = 0
+        for batch in self._pages(seen, columns):
+            count += batch.num_rows
+            yield batch
+        self._refuse_change(seen)
+        if count != seen.rows:
+            raise BigQueryError(
+                f"{seen.table} has {seen.rows:,} rows, and {count:,} of them were read",
+                next_step="See that whoever runs Mirrorlake may read all of its rows, then run "
+                "again",
+            )
+
+    def _pages(self, seen: TableSeen, columns: Sequence[ColumnJson]) -> Iterator[pa.RecordBatch]:
         field = library("google.cloud.bigquery").SchemaField
-        wanted = [field.from_api_repr(dict(one)) for one in seen.columns if one["name"] in names]
         with translated(f"table {seen.table}"):
             rows = self._warehouse.list_rows(
                 str(seen.table),
-                selected_fields=wanted,
+                selected_fields=[field.from_api_repr(dict(one)) for one in columns],
                 page_size=PAGE_ROWS,
                 retry=patience("bigquery"),
             )
             yield from rows.to_arrow_iterable()
+
+    def _refuse_change(self, seen: TableSeen) -> None:
+        now = self.look(seen.table)
+        if now is None or now.version != seen.version or now.streaming:
+            raise BigQueryError(
+                f"{seen.table} changed since it was looked at",
+                next_step="Run it again: it reads the table as it is then",
+                retryable=True,
+            )
 
 
 def _seen(table: BigQueryTable, found: Any) -> TableSeen:

@@ -298,13 +298,13 @@ def test_a_table_that_changes_under_a_read_is_not_taken(
 def test_rows_that_are_not_given_are_missed(
     look: Look, monkeypatch: pytest.MonkeyPatch, cloud: GoogleCloud
 ) -> None:
-    read = BigQueryReader.read
+    pages = BigQueryReader._pages
 
-    def some(self: BigQueryReader, seen: TableSeen, names: Any) -> Iterator[pa.RecordBatch]:
-        for batch in read(self, seen, names):
+    def some(self: BigQueryReader, seen: TableSeen, columns: Any) -> Iterator[pa.RecordBatch]:
+        for batch in pages(self, seen, columns):
             yield batch[:2]
 
-    monkeypatch.setattr(BigQueryReader, "read", some)
+    monkeypatch.setattr(BigQueryReader, "_pages", some)
     with pytest.raises(BigQueryError, match="has 3 rows, and 2 of them were read"):
         copied(look())
 

@@ -1,4 +1,4 @@
-"""The copy in a DuckDB file, Iceberg (by its files and by a catalog), Delta and Postgres."""
+"""The copy in a DuckDB file, Iceberg (by its files and by a catalog), Delta, Postgres and BigQuery."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,15 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
 from pyiceberg.catalog.sql import SqlCatalog
 
+from mirrorlake.errors import LakeError
 from mirrorlake.other_copies.database import _host, working_folder
+from mirrorlake.other_copies.theirs.bigquery import _readable
+from mirrorlake.runtime.google.tables import BigQueryReader, BigQueryTable, StreamedRows
 from tests.integration.other_copies.conftest import Check
+from tests.support.bigquery.emulator import PROJECT, GoogleCloud, google_cloud
 from tests.support.postgres import PASSWORD, Postgres, running_postgres
 
 Sql = Callable[..., Any]
@@ -226,3 +232,138 @@ def test_postgres(
         )
     equal = check("kinds", "--against", url)
     assert equal.exit_code == 0, (equal.output, equal.exception)
+
+
+@pytest.fixture(scope="module")
+def running_cloud() -> Iterator[GoogleCloud]:
+    with google_cloud() as cloud:
+        cloud.make_dataset("raw")
+        yield cloud
+
+
+@pytest.fixture
+def cloud(running_cloud: GoogleCloud, monkeypatch: pytest.MonkeyPatch) -> GoogleCloud:
+    """BigQuery, which this process takes for Google's."""
+    for name, value in running_cloud.environment().items():
+        monkeypatch.setenv(name, value)
+    return running_cloud
+
+
+def test_bigquery(check: Check, orders: pa.Table, cloud: GoogleCloud) -> None:
+    ask = cloud.client().query_and_wait
+    ask(
+        "CREATE TABLE raw.orders AS SELECT 1 AS id, NUMERIC '12.5' AS price, 'é' AS name, "
+        "CAST(NULL AS DATETIME) AS at, FROM_HEX('00ff') AS data UNION ALL "
+        "SELECT 2, NULL, '', DATETIME '2024-01-31 12:00:00', NULL"
+    )
+    for place in (f"bigquery://{PROJECT}/raw/orders", f"bigquery://{PROJECT}/raw"):
+        one = assert_found(check, "orders", "--against", place)
+        assert one["place"] == f"BigQuery, {PROJECT}.raw.orders"
+        assert one["version"].startswith("2 rows in US, changed 2")
+    # Of a dataset each table that is on both sides; one without rows has columns.
+    ask("CREATE VIEW raw.Latest AS SELECT * FROM raw.orders")
+    assert_found(check, "--against", f"bigquery://{PROJECT}/raw")
+    ask("CREATE OR REPLACE TABLE raw.orders AS SELECT * FROM raw.orders WHERE false")
+    result = check("orders", "--against", f"bigquery://{PROJECT}/raw/orders", "--json")
+    [empty] = json.loads(result.stdout)["tables"]
+    found = [(d["kind"], d["count"]) for d in empty["differences"]]
+    assert (empty["rows"], found) == ([2, 0], [("missing", 2)])
+
+
+KINDS = {
+    "n": ("DECIMAL(10,2)", "12.50", "NUMERIC(10, 2)", "NUMERIC '12.5'"),
+    "fine": ("DECIMAL(38,9)", "99999999999999999999999999999.999999999", "NUMERIC",
+             "NUMERIC '99999999999999999999999999999.999999999'"),
+    "many": ("DECIMAL(65,30)", "0.000000000000000001", "BIGNUMERIC",
+             "BIGNUMERIC '0.000000000000000001'"),
+    "u": ("BIGINT UNSIGNED", "18446744073709551615", "BIGNUMERIC(20)",
+          "BIGNUMERIC '18446744073709551615'"),
+    "f": ("DOUBLE", "-0e0", "FLOAT64", "-0.0"),
+    "g": ("FLOAT", "0.1", "FLOAT64", "0.10000000149011612"),
+    "flag": ("TINYINT(1)", "1", "BOOL", "TRUE"),
+    "j": ("JSON", """'{"a": 1.0}'""", "JSON", """JSON '{"a": 1.0}'"""),
+    "d": ("DATE", "'0001-01-01'", "DATE", "DATE '0001-01-01'"),
+    "dt": ("DATETIME(6)", "'9999-12-31 23:59:59.999999'", "DATETIME",
+           "DATETIME '9999-12-31 23:59:59.999999'"),
+    "z": ("TIMESTAMP(6)", "'2024-01-31 12:00:00.000001'", "TIMESTAMP",
+          "TIMESTAMP '2024-01-31 14:00:00.000001+02'"),
+    "t": ("TIME(6)", "'23:59:59.999999'", "TIME", "TIME '23:59:59.999999'"),
+    "b": ("VARBINARY(9)", "x'00ff'", "BYTES", "FROM_HEX('00ff')"),
+    "s": ("VARCHAR(20)", "'ü😀'", "STRING", "'ü😀'"),
+    "members": ("SET('a','b')", "'a,b'", "ARRAY<STRING>", "['b', 'a']"),
+    "document": ("JSON", """'{"a": 1, "b": "x"}'""", "STRUCT<a INT64, b STRING>",
+                 "STRUCT(1, 'x')"),
+}  # fmt: skip
+"""Column → MySQL's type and value, BigQuery's type and value."""
+CHANGED = {
+    "n": "12.51",
+    "many": "BIGNUMERIC '0.000000000000000002'",
+    "u": "BIGNUMERIC '18446744073709551614'",
+    "f": "0.0",
+    "j": """JSON '{"a": 2}'""",
+    "t": "TIME '23:59:59.999998'",
+    "z": "TIMESTAMP '2024-01-31 14:00:00.000002+02'",
+    "document": "STRUCT(2, 'x')",
+}
+
+
+def test_every_type_of_bigquery(check: Check, sql: Sql, cloud: GoogleCloud) -> None:
+    ours = ", ".join(f"{name} {kinds[0]} NOT NULL" for name, kinds in KINDS.items())
+    sql(
+        f"CREATE TABLE kinds (id INT PRIMARY KEY, {ours})",
+        f"INSERT INTO kinds VALUES (1, {', '.join(one[1] for one in KINDS.values())})",
+    )
+    theirs = ", ".join(f"{name} {kinds[2]}" for name, kinds in KINDS.items())
+    ask = cloud.client().query_and_wait
+    place = f"bigquery://{PROJECT}/raw/kinds"
+
+    def compared(**changed: str) -> Result:
+        values = ", ".join(changed.get(name, one[3]) for name, one in KINDS.items())
+        ask(f"CREATE OR REPLACE TABLE raw.kinds (id INT64, {theirs})")
+        ask(f"INSERT INTO raw.kinds VALUES (1, {values})")
+        return check("kinds", "--against", place, "--json")
+
+    equal = compared()
+    assert equal.exit_code == 0, (equal.output, equal.exception)
+    for name, value in CHANGED.items():
+        lost = compared(**{name: value})
+        assert (lost.exit_code, name) == (9, name), (lost.output, lost.exception)
+        assert [
+            d["column"]
+            for d in json.loads(lost.stdout)["tables"][0]["differences"]
+            if not d["lossless"]
+        ] == [name]
+
+
+@pytest.mark.usefixtures("orders")
+def test_what_bigquery_can_not_give(
+    check: Check, cloud: GoogleCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = cloud.client().query_and_wait
+    ask("CREATE OR REPLACE TABLE raw.moving AS SELECT 1 AS id")
+    ask("CREATE OR REPLACE VIEW raw.shown AS SELECT 1 AS id")
+    refused = {
+        "bigquery://": "names no dataset or table",
+        f"bigquery://{PROJECT}": "names no dataset or table",
+        f"bigquery://{PROJECT}/raw/or;ders": "names no dataset or table",
+        f"bigquery://{PROJECT}/raw/orders/more": "names no dataset or table",
+        f"bigquery://{PROJECT}/raw/nothing": "there is no table local.raw.nothing in BigQuery",
+        f"bigquery://{PROJECT}/nowhere": "dataset local.nowhere: Google Cloud could not do it",
+        f"bigquery://{PROJECT}/raw/shown": r"local.raw.shown is no table (VIEW)",
+    }
+    for place, words in refused.items():
+        assert words in str(check("orders", "--against", place).exception), place
+    pages = BigQueryReader._pages
+
+    def changed(self: BigQueryReader, *asked: Any) -> Iterator[pa.RecordBatch]:
+        yield from pages(self, *asked)
+        ask("INSERT INTO raw.moving VALUES (2)")
+
+    monkeypatch.setattr(BigQueryReader, "_pages", changed)
+    moved = check("orders", "--against", f"bigquery://{PROJECT}/raw/moving")
+    assert "changed since it was looked at" in str(moved.exception)
+    table = BigQueryTable(PROJECT, "raw", "moving")
+    seen = BigQueryReader(PROJECT).look(table)
+    assert seen is not None
+    with pytest.raises(LakeError, match=r"rows are streamed into local\.raw\.moving"):
+        _readable(table, replace(seen, streaming=StreamedRows(3, None)))
