@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -74,6 +75,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any JVM starts; a worker has its own call, with the same options."""
+    # A shell has those that it begins in the background ignore Ctrl-C, and all that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     quick = config.getoption("-m") == "not full"
     options = f"{SHORT_LIVED} {JAVA} {INTERPRETED}" if quick else f"{SHORT_LIVED} {JAVA}"
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
