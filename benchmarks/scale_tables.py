@@ -247,7 +247,7 @@ def _ticks(found: dict[str, list[dict[str, Any]]], shape: Shape, runs: int) -> S
     )
     columns = ("a location of", "sensor", "median s", "min", "max", "median CPU s")
     about = (
-        f"Nothing moved; {runs * runs} ticks each, after a first one that sees every table. "
+        f"Nothing moved, all loads reported; {runs * runs} ticks each. "
         f"`moved` is one source's, of {shape.each:,} tables; a location of everything has "
         f"{shape.sources} of them."
     )

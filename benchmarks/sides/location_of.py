@@ -24,11 +24,12 @@ from dagster_mirrorlake.build import build_definitions
 from dagster_mirrorlake.location import few_collections
 from dagster_mirrorlake.resources.contracts import read_config
 from dagster_mirrorlake.selection import select_tables
+from dagster_mirrorlake.sensors.partitions import BOUND_SECONDS
 
 
 def main(path: str, source: str, ticks: int) -> dict[str, Any]:
-    """Seconds, MB and numbers of one location. A sensor's first tick, which sees every table for
-    the first time, is not counted."""
+    """Seconds, MB and numbers of one location. Ticks are not counted until a sensor has seen every
+    table, and has reported all that was loaded before."""
     imported = _memory()
     begun = time.perf_counter(), time.process_time()
     with few_collections():
@@ -59,6 +60,8 @@ def main(path: str, source: str, ticks: int) -> dict[str, Any]:
         for name in (moved[0], "unfolded", "partitions") if ticks else ():
             tick = ticker(defs, repository, instance, name)
             tick()
+            while _timed(tick)[0] >= BOUND_SECONDS:
+                pass  # `partitions` reports what was loaded before, some of it each time
             found["ticks"][name.split("_")[0]] = [_timed(tick) for _ in range(ticks)]
     found["ticked"] = _memory()
     return found

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mirrorlake.bigquery.api.read_types import is_required, may_fit, type_read, written
+from mirrorlake.bigquery.api.read_types import is_required, may_fit, type_read
 from mirrorlake.bigquery.config import BigQueryConfig
 from mirrorlake.config.fields import nearest
 from mirrorlake.destinations.iceberg.storage.durable import flush_files
@@ -30,7 +30,13 @@ from mirrorlake.models.external_sources.tables import ExternalLook, ExternalTabl
 from mirrorlake.models.files.declared_columns import HeaderColumn
 from mirrorlake.models.files.external_table import ExternalDeclaration
 from mirrorlake.runtime.cache import cache_lock
-from mirrorlake.runtime.google.tables import BigQueryReader, BigQueryTable, ColumnJson, TableSeen
+from mirrorlake.runtime.google.tables import (
+    BigQueryReader,
+    BigQueryTable,
+    ColumnJson,
+    TableSeen,
+    written,
+)
 from mirrorlake.sources.files.folder_store import FolderStore
 from mirrorlake.sources.files.parquet_folder import ParquetFile, ParquetFolder
 from mirrorlake.sources.files.parquet_table import check_files, list_files

@@ -26,7 +26,7 @@ _OPTIONS = (
     click.option("--key", multiple=True, help="With --against: a column by which rows are "
                  "paired; several. By default the primary key."),
     click.option("--leave-out", multiple=True, help="With --against: a column of MySQL's that is "
-                 "not compared; several."),
+                 "not compared; without TABLE, a table; several."),
     click.option("--show-values", is_flag=True, help="With --against: show values of rows that "
                  "differ."),
     click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="With "
@@ -41,7 +41,7 @@ _OWN = {
     "show_values": "--show-values",
     "report": "--report",
 }
-_OF_ONE = {"where": "--where", "columns": "--map", "key": "--key", "leave_out": "--leave-out"}
+_OF_ONE = {"where": "--where", "columns": "--map", "key": "--key"}
 _SHARED = {"table", "against", "where", "as_json"}
 """Parameters of `check` that mean here what they mean there."""
 
@@ -97,6 +97,8 @@ class Copies:
         else:
             _print(found, options["report"])
         verdicts = [one.verdict for one in found.tables]
+        # A table that the copy has not was not compared: that is not equal.
+        verdicts += ["undecided"] * bool(found.only_mysql)
         return code_of_all(verdicts, found.failures)
 
 
@@ -160,7 +162,7 @@ def _print_one(one: ComparedCopy) -> None:
             for line in value_lines(found):
                 _say(f"      {line}")
     for line in note_lines(one):
-        _say(f"  note: {line}")
+        _say(f"  (note) {line}")
     for line in scope_lines(one):
         _say(f"  {line}")
 

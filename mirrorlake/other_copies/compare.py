@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
+from mirrorlake.config.fields import nearest
 from mirrorlake.config.server import SourceConfig
-from mirrorlake.errors import ConfigError, LakeError, ProofError
+from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError, ProofError
 from mirrorlake.other_copies.database import open_database, working_folder
 from mirrorlake.other_copies.differences import DifferingRows
 from mirrorlake.other_copies.multisets import compare_multisets
 from mirrorlake.other_copies.our_rows import OurRows, columns_of, read_ours
-from mirrorlake.other_copies.paired_columns import PairedColumns
+from mirrorlake.other_copies.paired_columns import PairedColumn, PairedColumns
 from mirrorlake.other_copies.pairings.choose import pair
 from mirrorlake.other_copies.pairings.pairing import TheirType
 from mirrorlake.other_copies.their_columns import ColumnMap, literal, map_columns, quoted
@@ -34,7 +35,7 @@ class CopyTerms:
         columns: the copy's name → MySQL's, where they are not found by name.
         key: MySQL's columns by which rows are paired; none: its primary key, or a unique one.
         left_out: MySQL's columns that are not compared.
-        where: a condition, in SQL that both sides understand, on MySQL's names.
+        where: a condition, in DuckDB's SQL, on MySQL's names.
         show_values: whether values of rows that differ are kept in the result.
     """
 
@@ -63,13 +64,14 @@ def compare_copy(
         readable, unreadable = columns_of(table)
         out = _spelt(table, terms.left_out)
         asked = [one for one in out if one not in unreadable]
-        found = map_columns(readable, [*their.columns], terms.columns, asked)
+        found = map_columns(readable, their.columns, terms.columns, asked)
         key = _key_of(table, found, terms)
         paired, unpaired = _paired(found, their)
         _refuse_key(name, key, paired)
         ours = read_ours(source, table, [one.ours for one in paired.columns], folder)
         try:
             _make_sides(database, ours, their, found, paired, terms)
+            paired.choose_ways(database)
             counts = _Counts.of(database, found, their)
             if key:
                 rows = DifferingRows(database, paired, key, terms.show_values)
@@ -77,7 +79,7 @@ def compare_copy(
             else:
                 differences, equal = compare_multisets(database, paired)
         except duckdb.Error as error:
-            raise _no_room(name, error) from error
+            raise _not_compared(name, terms, error) from error
         if not their.is_same():
             raise LakeError(
                 f"{theirs.place} was changed while it was read",
@@ -91,7 +93,7 @@ def compare_copy(
         version=their.version,
         server=ours.seen.server,
         position=ours.seen.position,
-        read_at=f"{ours.seen.clock:%Y-%m-%d %H:%M:%S.%f}",
+        read_at=f"{ours.seen.clock.isoformat(timespec='microseconds')}Z",
         key=key,
         rows=(counts.ours, counts.theirs),
         equal_rows=equal,
@@ -100,6 +102,7 @@ def compare_copy(
         left_out={**unreadable, **unpaired, **dict.fromkeys(out, "by --leave-out")},
         by_request=out,
         surplus={**found.tools, **dict.fromkeys(found.surplus, "")},
+        originals=found.originals,
         marked_deleted=counts.marked,
         where=terms.where,
         outside=counts.outside,
@@ -115,9 +118,21 @@ def _spelt(table: SourceTable, names: Sequence[str]) -> tuple[str, ...]:
 
 def _key_of(table: SourceTable, found: ColumnMap, terms: CopyTerms) -> tuple[str, ...]:
     """The columns by which rows are paired: MySQL's spelling of those that are asked for."""
-    wanted = terms.key or table.primary_key()
-    key = tuple(table.column(name).name for name in wanted)
+    known = {column.name.lower(): column.name for column in table.columns}
+    for name in terms.key:
+        if name.lower() not in known:
+            raise ConfigError(
+                f"--key: MySQL has no column {name!r}{nearest(name, [*known.values()])}",
+                next_step="Name columns of MySQL's table",
+            )
+    key = tuple(known[name.lower()] for name in terms.key) or table.primary_key()
     there = {one.column.name for one, _ in found.pairs}
+    if lost := [name for name in key if name in _spelt(table, terms.left_out)]:
+        raise ConfigError(
+            f"{', '.join(lost)} is left out (--leave-out), and rows are paired by it",
+            table=f"{table.database}.{table.name}",
+            next_step="Compare it, or name another key (--key)",
+        )
     if lost := [name for name in key if name not in there]:
         raise ConfigError(
             f"the copy of {table.database}.{table.name} has no {', '.join(lost)}, by which its "
@@ -136,11 +151,14 @@ def _paired(found: ColumnMap, their: TheirRows) -> tuple[PairedColumns, dict[str
     for ours, name in found.pairs:
         kind = TheirType.of(their.columns[name])
         pairing = pair(ours.column, kind, len(paired.columns))
+        written = their.written.get(name, kind.name)
         if pairing is None:
             mine = ours.column.column_type
-            unpaired[ours.column.name] = f"{mine} can't be compared with {kind.name}"
+            unpaired[ours.column.name] = f"{mine} can't be compared with {written}"
         else:
-            paired.add(ours, name, kind, pairing)
+            if kind.kind == "text" and "numeric" in written.lower():
+                pairing = replace(pairing, notes=())  # DuckDB has no such numbers: read as text
+            paired.add(PairedColumn(ours, name, kind, pairing, written))
     return paired, unpaired
 
 
@@ -190,7 +208,7 @@ def _refuse_more(database: Any, where: str) -> None:
     except duckdb.Error as error:
         raise ConfigError(
             f"--where {where!r} is no condition: {str(error).splitlines()[0]}",
-            next_step="Write one condition in SQL that both sides understand",
+            next_step="Write one condition in DuckDB's SQL: names of columns in double quotes",
         ) from error
     if len(statements) != 1:
         raise ConfigError(
@@ -207,7 +225,7 @@ def _create(database: Any, name: str, select: str, terms: CopyTerms) -> None:
         side = "MySQL's rows" if name == "ours" else "the copy's rows"
         raise ConfigError(
             f"--where can't be asked of {side}: {str(error).splitlines()[0]}",
-            next_step="Write it in SQL that both sides understand, with MySQL's names of columns",
+            next_step="Write it in DuckDB's SQL, with MySQL's names of columns in double quotes",
         ) from error
 
 
@@ -232,9 +250,16 @@ class _Counts:
         return cls(ours, theirs, all_ours - ours, marked)
 
 
-def _no_room(name: str, error: Exception) -> ProofError:
+def _not_compared(name: str, terms: CopyTerms, error: Exception) -> MirrorlakeError:
     # Its own words may hold values.
     room = isinstance(error, duckdb.OutOfMemoryException | duckdb.IOException)
+    if terms.where and not room:
+        return ConfigError(
+            f"--where {terms.where!r} can't be asked of each row: DuckDB raised "
+            f"{type(error).__name__}",
+            table=name,
+            next_step="Compare each column with a value of its type, in DuckDB's SQL",
+        )
     return ProofError(
         f"{name} could not be compared: DuckDB raised {type(error).__name__}",
         table=name,

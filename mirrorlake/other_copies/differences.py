@@ -90,12 +90,17 @@ class DifferingRows:
         numbers = range(len(self._key))
         keys = ", ".join(f"t.k{n} AS k{n}" for n in numbers)
         pairs = " AND ".join(f"o.k{n} = t.k{n}" for n in numbers)
+        label = f"any_value({self._shown_key()})"
         # As where rows are paired: what MySQL says of its row decides whether it is compared.
         self._database.execute(
-            f"CREATE TEMP TABLE doubled AS SELECT {keys}, count(*) AS times FROM theirs_keyed t "  # noqa: S608
-            f"LEFT JOIN ours_keyed o ON {pairs} WHERE coalesce(o.w, t.w) "
+            f"CREATE TEMP TABLE doubled AS SELECT {keys}, {label} AS label, count(*) AS times "  # noqa: S608
+            f"FROM theirs_keyed t LEFT JOIN ours_keyed o ON {pairs} WHERE coalesce(o.w, t.w) "
             "GROUP BY ALL HAVING count(*) > 1"
         )
+
+    def _shown_key(self) -> str:
+        names = [f"coalesce({_shown(f'o.c{n}')}, {_shown(f't.c{n}')}, 'NULL')" for n in self._key]
+        return f"array_to_string([{', '.join(names)}], ', ')"
 
     def _key_list(self, prefix: str = "") -> str:
         return ", ".join(f"{prefix}k{n}" for n in range(len(self._key)))
@@ -124,11 +129,10 @@ class DifferingRows:
         each is equal (e0 …), for each row without another, and for each copy of a doubled one."""
         both, keys, numbers = "o.there AND t.there", range(len(self._key)), range(len(self._all))
         pairs = " AND ".join(f"o.k{n} = t.k{n}" for n in keys)
-        names = [f"coalesce({_shown(f'o.c{n}')}, {_shown(f't.c{n}')})" for n in self._key]
         parts = [
             "o.there IS NULL AS extra",
             "t.there IS NULL AS missing",
-            f"array_to_string([{', '.join(names)}], ', ') AS key",
+            f"{self._shown_key()} AS key",
             "coalesce(o.k0, t.k0) AS sorted",
             f"{self._whole('t.')} AS whole",
             *(f"o.c{n} AS oc{n}, o.x{n} AS ox{n}, t.c{n} AS tc{n}" for n in numbers),
@@ -200,8 +204,7 @@ class DifferingRows:
         [(count, rows)] = self._ask("SELECT count(*), coalesce(sum(times - 1), 0) FROM doubled")
         if count:
             listed = self._ask(
-                f"SELECT coalesce(array_to_string({self._whole()}, ', '), 'NULL') FROM doubled "  # noqa: S608
-                f"ORDER BY {self._key_list()} LIMIT {EXAMPLES}"
+                f"SELECT label FROM doubled ORDER BY {self._key_list()} LIMIT {EXAMPLES}"  # noqa: S608
             )
             keys = tuple(str(key) for (key,) in listed)
             detail = f"{plural(int(rows), 'row')} too many"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mirrorlake.other_copies.verdict import ComparedCopy, CopyDifference
 from mirrorlake.runtime.plural import plural
+from mirrorlake.schema.own_columns import ORIGINAL
 
 
 def difference_line(one: CopyDifference) -> str:
@@ -32,6 +33,8 @@ def note_lines(found: ComparedCopy) -> Iterator[str]:
         if one.lossless:
             yield f"{difference_line(one)}; nothing is lost"
     lossy = {one.column for one in found.differences if not one.lossless}
+    if None in lossy:  # whole rows: which columns they are of, nobody can say
+        lossy |= {column.name for column in found.columns}
     told: dict[tuple[str, bool], list[str]] = {}
     for column in found.columns:
         for note in column.notes:
@@ -44,7 +47,8 @@ def note_lines(found: ComparedCopy) -> Iterator[str]:
 def scope_lines(found: ComparedCopy) -> Iterator[str]:
     """Exactly what was compared, and what was not."""
     position = f", position {found.position}" if found.position else ""
-    yield f"MySQL read at {found.read_at} UTC (server {found.server}{position})"
+    when = found.read_at.replace("T", " ").removesuffix("Z")
+    yield f"MySQL read at {when} UTC (server {found.server}{position})"
     yield f"the copy: {found.place}; {found.version}"
     renamed = [f"{one.theirs} as {one.name}" for one in found.columns if one.theirs != one.name]
     if renamed:
@@ -54,13 +58,18 @@ def scope_lines(found: ComparedCopy) -> Iterator[str]:
     if found.surplus:
         own = [f"{name} ({tool})" if tool else name for name, tool in found.surplus.items()]
         yield f"in the copy alone, not compared: {', '.join(own)}"
+    if found.originals:
+        yield f"read with the columns whose original texts it has: {ORIGINAL}"
     if found.marked_deleted:
         yield (
             f"{plural(found.marked_deleted, 'row')} that the copy marks as deleted: taken for "
             "rows that are not there"
         )
     if found.where:
+        left = plural(found.outside, "row", "rows")
         yield (
-            f"only rows where {found.where}; {plural(found.outside, 'row')} of MySQL outside of it "
-            "were left out, with the copy's rows of the same keys"
+            f"only rows where {found.where}; left out: {left} of MySQL outside of it, with the "
+            "copy's rows of the same keys"
         )
+        if not any(found.rows):
+            yield "no row was compared: the condition holds for none, on either side"

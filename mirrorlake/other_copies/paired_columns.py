@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mirrorlake.other_copies.our_rows import OurColumn
 from mirrorlake.other_copies.pairings.choose import outcome_of, same_of
@@ -15,12 +16,18 @@ from mirrorlake.schema.own_columns import ORIGINAL
 
 @dataclass(frozen=True)
 class PairedColumn:
-    """A column of both."""
+    """A column of both.
+
+    Attributes:
+        kind: of the copy's values, as DuckDB reads them.
+        written: the copy's type in its own words.
+    """
 
     ours: OurColumn
     theirs: str
     kind: TheirType
     pairing: Pairing
+    written: str
 
     @property
     def name(self) -> str:
@@ -43,8 +50,18 @@ class PairedColumns:
     def names(self) -> list[str]:
         return [one.name for one in self.columns]
 
-    def add(self, ours: OurColumn, theirs: str, kind: TheirType, pairing: Pairing) -> None:
-        self.columns.append(PairedColumn(ours, theirs, kind, pairing))
+    def add(self, column: PairedColumn) -> None:
+        self.columns.append(column)
+
+    def choose_ways(self, database: Any) -> None:
+        """Take one way for each column whose values may be written in several: the one by which
+        most values of MySQL's are in the copy (views `ours` and `theirs`)."""
+        for number, one in enumerate(self.columns):
+            ways = one.pairing.ways
+            counts = [_values_in_both(database, way) for way in ways]
+            if any(counts):
+                chosen = ways[counts.index(max(counts))]
+                self.columns[number] = replace(one, pairing=chosen)
 
     def number(self, name: str) -> int:
         """Which column is called so."""
@@ -80,8 +97,16 @@ class PairedColumns:
                 one.name,
                 one.theirs,
                 one.ours.column.column_type,
-                one.kind.name,
+                one.written,
                 one.pairing.notes,
             )
             for one in self.columns
         )
+
+
+def _values_in_both(database: Any, way: Pairing) -> int:
+    mine = f"SELECT TRY({way.ours}) AS v FROM ours o"  # noqa: S608
+    theirs = f"SELECT TRY({way.theirs}) AS v FROM theirs t"  # noqa: S608
+    both = f"SELECT count(*) FROM ({mine} INTERSECT {theirs}) WHERE v IS NOT NULL"  # noqa: S608
+    [(count,)] = database.execute(both).fetchall()
+    return int(count)

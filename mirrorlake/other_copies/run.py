@@ -94,13 +94,14 @@ def _check(
             wanted is not None
         ) else {}  # fmt: skip
     compared = Outcomes[ComparedCopy]()
+    terms = asked.terms if wanted is not None else replace(asked.terms, left_out=())
 
     def compare(mine: str, theirs: TheirTable) -> ComparedCopy:
         table = tables.get(mine)
         if table is None:
             with session(source) as connection:
                 table = read_table(connection, database, mine)
-        return compare_copy(source, table, theirs, asked.terms)
+        return compare_copy(source, table, theirs, terms)
 
     for mine, theirs in pairs:
         whole = f"{database}.{mine}"
@@ -112,10 +113,11 @@ def _check(
         return ComparedCopies(tuple(compared.results))
     paired = {mine for mine, _ in pairs}
     places = {theirs.place for _, theirs in pairs}
+    places |= {one.place for name in asked.terms.left_out for one in _alike(name, found)}
     return ComparedCopies(
         tuple(compared.results),
         tuple(compared.failures),
-        tuple(one for one in listed if one not in paired),
+        tuple(one for one in _but(listed, asked.terms.left_out) if one not in paired),
         tuple(one.name for one in found if one.place not in places),
     )
 
@@ -196,7 +198,7 @@ def _pairs(
         only = found[0] if len(found) == 1 else _called(wanted, found, asked.against)
         return [(wanted, only)]
     pairs: list[tuple[str, TheirTable]] = []
-    for mine in listed:
+    for mine in _but(listed, asked.terms.left_out):
         alike = _alike(mine, found)
         if len(alike) > 1:
             raise _several(mine, alike)
@@ -209,6 +211,16 @@ def _pairs(
         next_step="Name the table: mirrorlake check TABLE --against …, with --their-table where "
         "the copy has another name",
     )
+
+
+def _but(listed: Sequence[str], left_out: Sequence[str]) -> list[str]:
+    """The tables without those that are left out."""
+    if unknown := [one for one in left_out if one not in listed]:
+        raise ConfigError(
+            f"--leave-out: MySQL has no table {unknown[0]!r}{nearest(unknown[0], [*listed])}",
+            next_step="Without TABLE, it names tables; with TABLE, its columns",
+        )
+    return [one for one in listed if one not in left_out]
 
 
 def _called(name: str, found: Sequence[TheirTable], against: str) -> TheirTable:

@@ -43,6 +43,9 @@ _DELETED: Final = {
 """SQL that is true of a row that its tool marks as deleted, by the column that says so."""
 
 
+_ORIGINALS: Final = 'STRUCT("column" VARCHAR, "text" VARCHAR)[]'
+
+
 def tool_of(name: str) -> str | None:
     """The tool that makes a column of this name.
 
@@ -77,7 +80,7 @@ class ColumnMap:
 
 def map_columns(
     ours: Sequence[OurColumn],
-    theirs: Sequence[str],
+    types: Mapping[str, str],
     declared: Mapping[str, str],
     left_out: Sequence[str],
 ) -> ColumnMap:
@@ -85,13 +88,14 @@ def map_columns(
     make of a name (``Customer ID`` → ``customer_id``).
 
     Args:
+        types: the copy's columns, with DuckDB's types.
         declared: the copy's name → MySQL's.
         left_out: MySQL's columns that are not to be compared.
 
     Raises:
         ConfigError: a name that was declared or left out is not there, or no column is in both.
     """
-    names = [one.column.name for one in ours]
+    names, theirs = [one.column.name for one in ours], [*types]
     _refuse_unknown(names, theirs, declared, left_out)
     found = {_name_in(names, mine): their for their, mine in declared.items()}
     free = [name for name in theirs if name not in found.values()]
@@ -120,13 +124,17 @@ def map_columns(
     if "datastream_metadata" in tools:
         inside = f"{quoted('datastream_metadata')}.change_type"
         deleted["datastream_metadata"] = f"CAST({inside} AS VARCHAR) = 'DELETE'"
+    originals = types.get(ORIGINAL) == _ORIGINALS
+    if originals:  # it is read with its columns
+        free.remove(ORIGINAL)
+        del tools[ORIGINAL]
     return ColumnMap(
         pairs=tuple(pairs),
         missing=tuple(name for name in names if name not in found and name not in out),
         tools=tools,
         surplus=tuple(name for name in free if name not in tools),
         deleted=deleted,
-        originals=ORIGINAL in tools,
+        originals=originals,
     )
 
 

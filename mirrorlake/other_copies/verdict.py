@@ -75,6 +75,8 @@ class ComparedCopy:
         left_out: MySQL's columns that were not compared → why.
         by_request: those of them that were left out by an option.
         surplus: columns of the copy's that MySQL has not → whose they are.
+        originals: whether the copy's texts of values without a place in their column were read,
+            which Mirrorlake keeps.
         marked_deleted: rows of the copy's that its tool marks as deleted.
         where: the condition that chose rows.
         outside: rows of MySQL's that it leaves out.
@@ -95,6 +97,7 @@ class ComparedCopy:
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     by_request: tuple[str, ...] = ()
     surplus: Mapping[str, str] = field(default_factory=dict[str, str])
+    originals: bool = False
     marked_deleted: int = 0
     where: str = ""
     outside: int = 0
@@ -102,10 +105,12 @@ class ComparedCopy:
 
     @property
     def verdict(self) -> CopyVerdict:
-        """Different where anything is lost; undecided where a column could not be compared."""
+        """Different where anything is lost; undecided where a column could not be compared, or a
+        condition holds for no row."""
         if any(not one.lossless for one in self.differences):
             return "different"
-        return "undecided" if set(self.left_out) - set(self.by_request) else "equal"
+        nothing = bool(self.where) and not any(self.rows)
+        return "undecided" if nothing or set(self.left_out) - set(self.by_request) else "equal"
 
     def as_json(self) -> dict[str, Any]:
         """What programs get."""

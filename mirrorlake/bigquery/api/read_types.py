@@ -40,18 +40,6 @@ def may_fit(column: ColumnJson, declared: str) -> bool:
     )
 
 
-def written(column: ColumnJson) -> str:
-    """A column's type in BigQuery's words.
-
-    >>> written({"name": "n", "type": "NUMERIC", "precision": "12", "scale": "2"})
-    'NUMERIC(12, 2)'
-    """
-    given = (column.get("precision"), column.get("scale"))
-    digits = ", ".join(one for one in given if one is not None)
-    kind = f"{column['type']}({digits})" if digits else column["type"]
-    return f"ARRAY<{kind}>" if column.get("mode") == "REPEATED" else kind
-
-
 def is_required(column: ColumnJson) -> bool:
     """Whether a column is never NULL; an array is empty instead."""
     return column.get("mode") in ("REQUIRED", "REPEATED")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirrorlake.other_copies.pairings.pairing import Loss, Pairing, TheirType
 from mirrorlake.sources.mysql.tables import Column
 
@@ -15,16 +17,22 @@ def bytes_(_column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
         return None
     theirs = f"CAST({t} AS VARCHAR)"
     plain = f"replace(replace(rtrim({theirs}, '='), '-', '+'), '_', '/')"
-    base64 = f"rtrim(to_base64({o}), '=') = replace(replace({plain}, chr(10), ''), chr(13), '')"
+    base64 = f"replace(replace({plain}, chr(10), ''), chr(13), '')"
     digits = rf"regexp_replace({theirs}, '^(0x|\\x|x)', '')"
     losses = (
         Loss("empty_to_null", f"octet_length({o}) = 0 AND {theirs} IS NULL"),
-        Loss("as_hex", f"lower(hex({o})) = lower({digits})"),
-        Loss("as_base64", base64),
         *_losses(f"hex({o})", f"hex(encode({theirs}))"),
         Loss("bytes_mangled", f"mangled({o}, {theirs})"),
     )
-    return Pairing(o, f"encode({theirs})", losses, notes=("bytes as text",))
+    as_text = Pairing(o, f"encode({theirs})", losses, ("bytes as text",))
+    in_hex = f"lower({digits})"
+    return as_text.one_of(
+        "other_encoding",
+        as_text,
+        Pairing(f"lower(hex({o}))", in_hex, _losses(f"lower(hex({o}))", in_hex),
+                ("bytes in hexadecimal",)),
+        Pairing(f"rtrim(to_base64({o}), '=')", base64, losses, ("bytes in base64",)),
+    )  # fmt: skip
 
 
 def _losses(ours: str, theirs: str) -> tuple[Loss, ...]:
@@ -62,4 +70,6 @@ def shape(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     if kind.kind == "text":
         shapes = "POINT|LINESTRING|POLYGON|MULTI|GEOMETRYCOLLECTION|SRID"
         losses.append(Loss("as_wkt", f"regexp_matches({theirs}, '^\\s*({shapes})')"))
-    return Pairing(found.ours, found.theirs, (*losses, *found.losses), notes=found.notes)
+    every = (replace(one, losses=(*losses, *one.losses)) for one in (found, *found.ways))
+    whole, *ways = every
+    return replace(whole, ways=tuple(ways))

@@ -52,8 +52,6 @@ def same_of(
     family = TYPES[column.data_type].family
     text = f"CAST({t} AS VARCHAR)"
     equal = [f"{o} IS NULL AND {x} IS NULL AND {t} IS NULL", f"{pairing.ours} = {pairing.theirs}"]
-    if pairing.same:
-        equal.append(pairing.same)
     if family == "moment" and kind.kind == "text":
         equal.append(f"{o} IS NULL AND {x} = {text}")
     elif family in ("text", "label"):

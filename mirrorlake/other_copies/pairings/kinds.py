@@ -69,6 +69,7 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "time_to_null": LossKind("a TIME that is negative or has more than 24 hours became NULL"),
     "time_wrapped": LossKind("a TIME that is negative or has more than 24 hours lost its days"),
     "time_clamped": LossKind("a TIME that is negative or has more than 24 hours was cut to a day"),
+    "other_unit": LossKind("a time is written in another unit than the column's others"),
     # Texts.
     "trailing_spaces": LossKind("trailing spaces were cut off"),
     "spaces_added": LossKind("trailing spaces were added"),
@@ -82,7 +83,7 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "line_ends": LossKind("line ends were changed"),
     "enum_index": LossKind("an ENUM became the number of its label"),
     "set_order": LossKind("the members of a SET are in another order", lossless=True),
-    "set_number": LossKind("a SET became the number of its members", lossless=True),
+    "set_number": LossKind("a SET became the number of its members, unlike the column's others"),
     "set_list": LossKind("a SET is written as a list", lossless=True),
     "json_formatted": LossKind("JSON: only the formatting differs", lossless=True),
     "json_text": LossKind("a text that is JSON was formatted otherwise"),
@@ -93,10 +94,9 @@ KINDS: Final[Mapping[str, LossKind]] = {
     "bytes_cut": LossKind("bytes were cut off at the end"),
     "bytes_mangled": LossKind("bytes were read as text, and those that are none were replaced"),
     "srid": LossKind("the SRID of a spatial value was lost"),
-    "as_base64": LossKind("bytes are written in base64", lossless=True),
-    "as_hex": LossKind("bytes are written in hexadecimal", lossless=True),
+    "other_encoding": LossKind("bytes are written otherwise than the column's others"),
     "as_wkb": LossKind("a spatial value is written without the SRID 0", lossless=True),
-    "as_wkt": LossKind("a spatial value is written as text (WKT)"),
+    "as_wkt": LossKind("a spatial value is written as text (WKT), which is not compared"),
     "other": LossKind("another value"),
 }
 """In no order. A value that fits none is ``other``."""

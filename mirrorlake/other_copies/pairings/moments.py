@@ -15,28 +15,56 @@ _ENDS = ("1677", "2262")
 
 def moment(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     """DATE, DATETIME and TIMESTAMP, in microseconds since 1970; a DATE is its midnight."""
-    is_date = column.data_type == "date"
     ours = f"epoch_us(CAST({o} AS TIMESTAMP))"
-    theirs, same, notes = "", "", ()
+    theirs, notes = "", ()
     if kind.kind in MOMENTS:
         theirs = _instant(t, kind)
         notes = _notes(column, kind)
     elif kind.kind == "text":
         theirs, notes = _read(t), ("dates as text",)
     elif kind.kind in ("integer", "decimal", "float"):
-        units = (1, 1_000, _SECOND, _DAY) if is_date else (1, 1_000, _SECOND)
-        number = f"TRY_CAST({t} AS HUGEINT)"
-        whole = "" if kind.kind == "integer" else f" AND {t} = trunc({t})"
-        any_unit = " OR ".join(f"{number} * {unit} = {ours}" for unit in units)
-        same = f"({any_unit} OR {number} = CAST({ours} AS HUGEINT) * 1000){whole}"
-        theirs = f"CAST({number} * {_unit_of(number, is_date)} AS BIGINT)"
-        notes = ("dates as numbers since 1970",)
+        return _numbered(column, o, ours, t, kind)
     else:
         return None
-    if not same and kind.name == "TIMESTAMP_NS":
+    if kind.name == "TIMESTAMP_NS":
         exact = f"CASE WHEN epoch_ns({t}) % 1000 = 0 THEN {theirs} END"
         return Pairing(ours, exact, _losses(column, o, ours, t, theirs, kind), notes=notes)
-    return Pairing(ours, theirs, _losses(column, o, ours, t, theirs, kind), same, notes)
+    return Pairing(ours, theirs, _losses(column, o, ours, t, theirs, kind), notes)
+
+
+_UNITS = {"days": _DAY, "seconds": _SECOND, "milliseconds": 1_000, "microseconds": 1}
+
+
+def _numbered(column: Column, o: str, ours: str, t: str, kind: TheirType) -> Pairing:
+    """A date or time as a number since 1970, in one unit for the whole column."""
+    number = _whole(t, kind)
+    counted = {unit: _in_us(f"{number} * {us}") for unit, us in _UNITS.items()}
+    counted["nanoseconds"] = _in_us(_thousandth(number))
+    if column.data_type != "date":
+        del counted["days"]
+    ways = [
+        Pairing(ours, theirs, _losses(column, o, ours, t, theirs, kind),
+                (f"dates as {unit} since 1970",))
+        for unit, theirs in counted.items()
+    ]  # fmt: skip
+    theirs = _in_us(f"{number} * {_unit_of(number, column.data_type == 'date')}")
+    losses = _losses(column, o, ours, t, theirs, kind)
+    whole = Pairing(ours, theirs, losses, ("dates as numbers since 1970",))
+    return whole.one_of("other_unit", *ways)
+
+
+def _whole(t: str, kind: TheirType) -> str:
+    """SQL of a number of theirs that is whole; NULL of another one."""
+    number = f"TRY_CAST({t} AS HUGEINT)"
+    return number if kind.kind == "integer" else f"CASE WHEN {t} = trunc({t}) THEN {number} END"
+
+
+def _in_us(number: str) -> str:
+    return f"TRY_CAST({number} AS BIGINT)"
+
+
+def _thousandth(number: str) -> str:
+    return f"CASE WHEN ({number}) % 1000 = 0 THEN ({number}) // 1000 END"
 
 
 def _instant(t: str, kind: TheirType) -> str:
@@ -169,24 +197,47 @@ def original_losses(x: str, t: str, kind: TheirType) -> tuple[Loss, ...]:
 def time(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     """TIME, in microseconds: from -838:59:59 to 838:59:59."""
     ours = f"time_us({o})"
-    notes, same = (), ""
+    notes: tuple[str, ...] = ()
     if kind.kind == "time":
         theirs, notes = f"epoch_us(CAST({t} AS TIME))", ("times as times of a day",)
     elif kind.kind == "interval":
         theirs, notes = f"epoch_us({t})", ("times as durations",)
     elif kind.kind == "text":
-        parts = rf"regexp_full_match({t}, '-?[0-9]+:[0-9]+:[0-9]+(\.[0-9]{{1,6}}0*)?')"
-        theirs = f"CASE WHEN {parts} THEN time_us({t}) END"
+        clock = r"-?[0-9]+:[0-9]+:[0-9]+(\.[0-9]{1,6}0*)?"
+        days = f"CAST(split_part({t}, ' ', 2) AS BIGINT) * {_DAY}"
+        theirs = (
+            f"CASE WHEN regexp_full_match({t}, '{clock}') THEN time_us({t}) "
+            # An INTERVAL of BigQuery's: years and months, days, then hours.
+            f"WHEN regexp_full_match({t}, '0-0 -?[0-9]+ {clock}') "
+            f"THEN {days} + time_us(split_part({t}, ' ', 3)) END"
+        )
     elif kind.kind in ("timestamp", "timestamptz"):
         theirs, notes = _instant(t, kind), ("times as moments of 1970-01-01",)
     elif kind.kind in ("integer", "decimal", "float"):
-        number = f"TRY_CAST({t} AS HUGEINT)"
-        whole = f"TRY_CAST(round({t} * 1000000) AS HUGEINT)"
-        same = f"({number} = {ours} OR {number} * 1000 = {ours} OR {whole} = {ours} " \
-            f"OR {number} = {ours} * 1000)"  # fmt: skip
-        theirs, notes = f"CAST({number} AS BIGINT)", ("times as numbers",)
+        return _timed(column, ours, t, kind)
     else:
         return None
+    return Pairing(ours, theirs, _time_losses(column, ours, t, theirs), notes)
+
+
+def _timed(column: Column, ours: str, t: str, kind: TheirType) -> Pairing:
+    """A TIME as a number, in one unit for the whole column."""
+    number = _whole(t, kind)
+    counted = {
+        "microseconds": _in_us(number),
+        "milliseconds": _in_us(f"{number} * 1000"),
+        "seconds": _in_us(f"round({t} * 1000000)"),
+        "nanoseconds": _in_us(_thousandth(number)),
+    }
+    first, *others = (
+        Pairing(ours, theirs, _time_losses(column, ours, t, theirs), (f"times as {unit}",))
+        for unit, theirs in counted.items()
+    )
+    return first.one_of("other_unit", first, *others)
+
+
+def _time_losses(column: Column, ours: str, t: str, theirs: str) -> tuple[Loss, ...]:
+    """What a TIME may have become; ``ours`` and ``theirs`` in microseconds."""
     outside = f"({ours} < 0 OR {ours} >= {_DAY})"
     in_day = f"over({ours}, {_DAY})"
     apart = f"({theirs} - {ours})"
@@ -210,4 +261,4 @@ def time(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
             f"offset_text({apart})",
         )
     )
-    return Pairing(ours, theirs, losses, same, notes)
+    return tuple(losses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 TheirKind: TypeAlias = Literal[
@@ -85,15 +85,24 @@ class Pairing:
         ours, theirs: SQL of one form of both; equal values have equal forms. A value that has none
             is NULL there, and equal to nothing.
         losses: what a difference may be, the surest first.
-        same: SQL that says more than the forms whether two values are equal.
         notes: what is told of the types alone; nothing is lost by it.
+        ways: where the copy may have written its values in one of several units or encodings: a
+            pairing for each. One is taken for the whole column; this one where no value is equal
+            by any of them.
     """
 
     ours: str
     theirs: str
     losses: Sequence[Loss] = ()
-    same: str = ""
     notes: tuple[str, ...] = field(default=())
+    ways: tuple[Pairing, ...] = field(default=())
+
+    def one_of(self, loss: str, *ways: Pairing) -> Pairing:
+        """This one with its ways; a value that is right by another way than the column's is a
+        loss of that kind."""
+        by_any = " OR ".join(f"coalesce(TRY({way.ours} = {way.theirs}), false)" for way in ways)
+        other = Loss(loss, by_any)
+        return replace(self, ways=tuple(replace(way, losses=(other, *way.losses)) for way in ways))
 
 
 def number_of(t: str, kind: TheirType) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from mirrorlake.other_copies.pairings.pairing import Loss, Pairing, TheirType, number_of
 from mirrorlake.sources.mysql.tables import Column
@@ -51,7 +52,7 @@ def _text_losses(o: str, t: str, is_json: bool = False) -> tuple[Loss, ...]:
         for letters in _LETTERS
         for mark in _MARKS
     ]
-    document = f"regexp_matches({o}, '^\\s*[\\[{{\"]')"
+    document = "true" if is_json else f"regexp_matches({o}, '^\\s*[\\[{{\"]')"
     return (
         Loss("empty_to_null", f"{o} = '' AND {t} IS NULL"),
         Loss("trailing_spaces", f"rtrim({o}, ' ') = {t}"),
@@ -84,6 +85,7 @@ def label(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
         return None
     number = number_of(t, kind)
     losses: list[Loss] = []
+    bits = ""
     if column.data_type == "enum":
         losses.append(Loss("enum_index", f"{number} = coalesce(list_position({listed}, {o}), 0)"))
     else:
@@ -97,11 +99,19 @@ def label(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
                 "set_list",
                 f"starts_with(CAST({t} AS VARCHAR), '[') AND list_sort({written}) = {ours}",
             ),
-            Loss("set_number", f"{number} = (CASE WHEN {o} = '' THEN 0 ELSE {bits} END)"),
             Loss("set_order", f"list_sort(string_split({o}, ',')) = {theirs}"),
         ]
     notes = found.notes if kind.kind in ("text", "bytes") else ()
-    return Pairing(found.ours, found.theirs, (*losses, *found.losses), notes=notes)
+    as_text = Pairing(found.ours, found.theirs, (*losses, *found.losses), notes)
+    if column.data_type == "enum":
+        return as_text
+    numbered = Pairing(
+        f"CAST(CASE WHEN {o} = '' THEN 0 ELSE {bits} END AS VARCHAR)",
+        f"CAST({number} AS VARCHAR)",
+        losses,
+        ("sets as the numbers of their members",),
+    )
+    return as_text.one_of("set_number", as_text, numbered)
 
 
 def labels_of(column_type: str) -> list[str]:
@@ -120,7 +130,10 @@ def _quoted(text: str) -> str:
 
 def printed(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     """UUID, INET4 and INET6 of MariaDB."""
+    digits = f"replace(lower({o}), '-', '')"
     if kind.kind == "bytes":
-        digits = f"replace(lower({o}), '-', '')"
         return Pairing(digits, f"lower(hex({t}))", notes=("as bytes",))
-    return text(column, o, t, kind)
+    found = text(column, o, t, kind)
+    if found is None or column.data_type != "uuid":
+        return found
+    return replace(found, ours=digits, theirs=f"replace(lower(CAST({t} AS VARCHAR)), '-', '')")

@@ -6,7 +6,7 @@ Source: BigQuery, "REST reference: tabledata.list"; "Data types" (GoogleSQL).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,14 @@ import pyarrow as pa
 from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.other_copies.theirs.streamed import put_aside
 from mirrorlake.other_copies.theirs.table import TheirRows
-from mirrorlake.runtime.google.tables import BigQueryReader, BigQueryTable, ColumnJson, TableSeen
+from mirrorlake.runtime.google.tables import (
+    BigQueryReader,
+    BigQueryTable,
+    ColumnJson,
+    TableSeen,
+    written,
+)
+from mirrorlake.runtime.plural import plural
 from mirrorlake.schema.reserved_names import dataset_in_bigquery, table_in_bigquery
 
 SCHEME: Final = "bigquery://"
@@ -57,7 +64,8 @@ class BigQueryCopy:
         first = next(pages)  # an empty table's one page says its columns, too
         schema = pa.schema([_field(one, first.schema) for one in seen.columns])
         batches = _rows(chain([first], pages), schema)
-        return put_aside(database, folder, schema, batches, _version(seen))
+        put = put_aside(database, folder, schema, batches, _version(seen))
+        return replace(put, written={one["name"]: written(one) for one in seen.columns})
 
 
 def bigquery_tables(uri: str) -> list[BigQueryCopy]:
@@ -97,7 +105,10 @@ def _readable(table: BigQueryTable, seen: TableSeen | None) -> TableSeen:
         )
     copied = "Compare a table that a query made of it: CREATE TABLE … AS SELECT * FROM …"
     if seen.kind != "TABLE":
-        raise LakeError(f"{table} is no table ({seen.kind}): it has no rows", next_step=copied)
+        raise LakeError(
+            f"{table} is no table ({seen.kind}): its rows can't be read without a query",
+            next_step=copied,
+        )
     if seen.streaming is not None:
         raise LakeError(
             f"rows are streamed into {table}: those that just came can't be read without a query",
@@ -134,4 +145,4 @@ def _rows(pages: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Rec
 
 def _version(seen: TableSeen) -> str:
     changed = f", changed {seen.changed_at:%Y-%m-%d %H:%M:%S} UTC" if seen.changed_at else ""
-    return f"{seen.rows:,} rows in {seen.location}{changed}"
+    return f"{plural(seen.rows, 'row')}, location {seen.location}{changed}"

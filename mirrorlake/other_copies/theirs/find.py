@@ -66,7 +66,8 @@ def _pattern(pattern: str) -> TheirTable:
     files = [one for one in files if one.is_file() and one.suffix.lower() in SUFFIXES]
     if not files:
         raise ConfigError(
-            f"--against {pattern}: no Parquet file matches", next_step="Quote the pattern"
+            f"--against {pattern}: no Parquet file matches",
+            next_step="Look into the folder; quoted, the pattern is not the shell's",
         )
     fixed = re.split(r"[*?\[]", pattern)[0]
     base = Path(fixed) if fixed.endswith("/") else Path(fixed).parent

@@ -80,7 +80,7 @@ class PostgresTable:
             put = put_aside(database, folder, schema, batches, version)
         cells = (f"{_cast(f'c{n}', kind)} AS {quoted(name)}" for n, (name, kind) in _each(columns))
         relation = f"(SELECT {', '.join(cells)} FROM {put.relation})"  # noqa: S608
-        return TheirRows(relation, types_of(database, relation), version)
+        return TheirRows(relation, types_of(database, relation), version, written=dict(columns))
 
     def _batches(
         self, connection: Any, columns: Sequence[tuple[str, str]], schema: pa.Schema
@@ -141,7 +141,9 @@ def _connected(url: str) -> Iterator[Any]:
             yield connection
             connection.rollback()
     except psycopg.OperationalError as error:
-        words = str(error).strip().splitlines()[-1]
+        # Behind the tab libpq asks whether the server runs.
+        said = [line for line in str(error).strip().splitlines() if not line.startswith("\t")]
+        words = said[-1]
         raise LakeError(
             f"{_without_password(url)} can't be read: {words}",
             next_step="Check host, user and database; the password may be in PGPASSWORD",

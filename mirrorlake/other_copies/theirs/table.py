@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,12 +17,14 @@ class TheirRows:
         columns: name → DuckDB's type.
         version: what exactly was read: files, a snapshot, a position.
         is_same: whether it still is what ``version`` says.
+        written: name → the type in the words of what keeps the table, where DuckDB's are others.
     """
 
     relation: str
     columns: Mapping[str, str]
     version: str
     is_same: Callable[[], bool] = lambda: True
+    written: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class TheirTable(Protocol):

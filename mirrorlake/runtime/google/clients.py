@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -25,7 +26,8 @@ LOOK_PATIENCE = 10.0
 ANSWER_SECONDS = 120.0
 """How long nothing may come of an answer: a request for a job's end is answered after 10 s."""
 _T = TypeVar("_T")
-_OF_GOOGLE = ("google.", "requests.", "urllib3.")
+_BELOW_GOOGLE = ("requests.", "urllib3.")
+_OF_GOOGLE = ("google.", *_BELOW_GOOGLE)
 
 
 def open_warehouse(project: str, location: str | None) -> bigquery.Client:
@@ -150,6 +152,15 @@ def is_missing(error: Exception) -> bool:
     return getattr(error, "code", None) == 404
 
 
+def _words_of(error: Exception) -> str:
+    """What an error says; of a server that can't be reached, why."""
+    said = str(getattr(error, "message", None) or error).split("\n", 1)[0]
+    if not type(error).__module__.startswith(_BELOW_GOOGLE):
+        return said
+    why = re.search(r"\[Errno -?\d+\] ([^'\")]+)", said)
+    return why[1] if why else type(error).__name__
+
+
 def _as_ours(what: str, error: Exception) -> BigQueryError:
     """An error of Google's libraries in our words."""
     last = getattr(error, "cause", None)
@@ -163,7 +174,7 @@ def _as_ours(what: str, error: Exception) -> BigQueryError:
             "GOOGLE_APPLICATION_CREDENTIALS",
         )
     code = getattr(error, "code", None)
-    words = str(getattr(error, "message", None) or error).split("\n", 1)[0]
+    words = _words_of(error)
     reason = reason_of(error)
     if reason == USED_UP:
         return BigQueryError(f"{what}: a quota is used up ({words})", next_step=QUOTA_STEP)

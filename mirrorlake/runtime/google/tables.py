@@ -57,6 +57,18 @@ class ColumnJson(TypedDict):
     fields: NotRequired[list[ColumnJson]]
 
 
+def written(column: ColumnJson) -> str:
+    """A column's type in BigQuery's words.
+
+    >>> written({"name": "n", "type": "NUMERIC", "precision": "12", "scale": "2"})
+    'NUMERIC(12, 2)'
+    """
+    given = (column.get("precision"), column.get("scale"))
+    digits = ", ".join(one for one in given if one is not None)
+    kind = f"{column['type']}({digits})" if digits else column["type"]
+    return f"ARRAY<{kind}>" if column.get("mode") == "REPEATED" else kind
+
+
 @dataclass(frozen=True)
 class StreamedRows:
     """Rows that were streamed into a table and are in no version of it yet.
@@ -138,7 +150,15 @@ class BigQueryReader:
         whole = f"{self._warehouse.project}.{dataset}"
         with translated(f"dataset {whole}"):
             listed = self._warehouse.list_tables(whole, retry=patience("bigquery", LOOK_PATIENCE))
-            names = sorted(str(one.table_id) for one in listed)
+            try:
+                names = sorted(str(one.table_id) for one in listed)
+            except Exception as error:
+                if not is_missing(error):
+                    raise
+                raise BigQueryError(
+                    f"there is no dataset {whole} in BigQuery",
+                    next_step="Check its name, and that this account may read it",
+                ) from error
         return [BigQueryTable(self._warehouse.project, dataset, name) for name in names]
 
     def read(self, seen: TableSeen, columns: Sequence[ColumnJson]) -> Iterator[pa.RecordBatch]:

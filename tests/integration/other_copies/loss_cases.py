@@ -193,8 +193,30 @@ _MOMENTS = (
     _case(
         *("datetime as milliseconds", "DATETIME(3)", "BIGINT"),
         ("'2024-01-31 12:00:00.500'", "1706702400500", None),
-        ("'2024-01-31 12:00:00.500'", "1706702400", "fraction_cut"),
+        ("'1970-01-01 00:00:01'", "1000", None),
+        ("'1970-01-01 00:16:40'", "1000", "other_unit"),
+        ("'2024-01-31 12:00:00'", "1706702400", "other_unit"),
         ("'2024-01-31 12:00:00.500'", "1706702400501", "other"),
+        ("'2024-01-31 12:00:00.500'", "1706702400000", "fraction_cut"),
+    ),
+    _case(
+        *("date as days, one in seconds", "DATE", "BIGINT"),
+        *(("'1970-01-02'", "1", None), ("'2024-01-31'", "19753", None)),
+        ("'1970-01-12'", "950400", "other_unit"),
+    ),
+    _case(
+        *("datetime as nanoseconds since 1970", "DATETIME(6)", "BIGINT"),
+        ("'2024-01-31 12:00:00.000001'", "1706702400000001000", None),
+        ("'2024-01-31 12:00:00.000001'", "1706702400000001001", "other"),
+    ),
+    _case(
+        *("datetime as whole floating-point seconds", "DATETIME", "DOUBLE"),
+        *(("'2024-01-31 12:00:00'", "1706702400.0", None),),
+        ("'2024-01-31 12:00:00'", "1706702400.5", "other"),
+    ),
+    _case(
+        *("datetime as shifted milliseconds", "DATETIME", "BIGINT"),
+        ("'2024-01-31 12:00:00'", "1706709600000", "shifted"),
     ),
     _case(
         *("timestamp as a time without a zone", "TIMESTAMP(6) NULL", "TIMESTAMP"),
@@ -223,6 +245,8 @@ _MOMENTS = (
     _case(
         *("time as text", "TIME(3)", "VARCHAR"),
         *(("'-838:59:59'", "'-838:59:59'", None), ("'10:00:00.500'", "'10:00:00.500000'", None)),
+        *(("'25:00:00'", "'0-0 0 25:0:0'", None), ("'-25:00:00'", "'0-0 -1 -1:0:0'", None)),
+        ("'10:00:00'", "'0-1 0 10:0:0'", "other"),
         *(("'10:00:00.500'", "'10:00:00'", "fraction_cut"), ("'10:00:00'", "'ten'", "other")),
     ),
     _case(
@@ -235,6 +259,11 @@ _MOMENTS = (
     _case(
         *("time as microseconds", "TIME", "BIGINT"),
         *(("'-01:00:00'", "-3600000000", None), ("'10:00:00'", "36000000001", "other")),
+        *(("'00:00:02'", "2000000", None), ("'00:00:01'", "1000", "other_unit")),
+    ),
+    _case(
+        *("time as seconds", "TIME(3)", "DOUBLE"),
+        *(("'-01:00:00'", "-3600", None), ("'10:00:00.5'", "36000.5", None)),
     ),
 )
 
@@ -287,6 +316,10 @@ _TEXTS = (
         *(("'a,c'", "'a'", "cut"), ("''", "''", None), ("'a,c'", '\'["c","a"]\'', "set_list")),
     ),
     _case(
+        *("set as number", "SET('a','b','c')", "INTEGER"),
+        *(("'a,c'", "5", None), ("''", "0", None), ("'a'", "2", "other")),
+    ),
+    _case(
         *("set as list", "SET('a','b','c')", "VARCHAR[]"),
         *(("'a,c'", "['c', 'a']", None), ("''", "[]", None), ("'a,c'", "['a']", "other")),
     ),
@@ -294,6 +327,7 @@ _TEXTS = (
         *("json", "JSON", "VARCHAR"),
         *((r"""'{"a": 1, "b": "é"}'""", r"""'{"b":"\u00e9","a":1}'""", "json_formatted"),),
         *((r"""'{"a": 1.0}'""", r"""'{"a":1}'""", "json_numbers"),),
+        *(("'1.0'", "'1'", "json_numbers"), ("'1e2'", "'100'", "json_numbers")),
         *(
             (r"""'{"a": 1}'""", r"""'{"a":2}'""", "other"),
             (r"""'[1, 2]'""", r"""'[2, 1]'""", "other"),
@@ -323,6 +357,11 @@ _TEXTS = (
         ),
     ),
     _case(
+        *("uuid as text", "UUID", "VARCHAR"),
+        ("'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0d'", "'6F1C2B9E8A4E4B7F9D2A1C3E5F7A9B0D'", None),
+        ("'6f1c2b9e-8a4e-4b7f-9d2a-1c3e5f7a9b0d'", "'6F1C2B9E8A4E4B7F9D2A1C3E5F7A9B0E'", "other"),
+    ),
+    _case(
         *("number as text", "VARCHAR(20)", "INTEGER"),
         *(("'12'", "12", None), ("'012'", "12", "other")),
     ),
@@ -340,9 +379,20 @@ _BYTES = (
     ),
     _case(
         *("binary as text", "VARBINARY(20)", "VARCHAR"),
-        *(("x'00ff'", "'AP8='", "as_base64"), ("x'00ff'", "'00ff'", "as_hex")),
-        *(("x'00ff'", "'0x00FF'", "as_hex"), ("x'616263'", "'abc'", None)),
+        *(("x'00ff'", "'AP8='", "other_encoding"), ("x'00ff'", "'00ff'", "other_encoding")),
+        *(("x'69b71d'", "'abcd'", "other_encoding"), ("'abcd'", "'abcd'", None)),
+        *(("x'00ff'", "'0x00FF'", "other_encoding"), ("x'616263'", "'abc'", None)),
         *(("x'ff61'", "'\N{REPLACEMENT CHARACTER}a'", "bytes_mangled"), ("x'6162'", "'xy'", "other")),
+    ),
+    _case(
+        *("binary in base64", "VARBINARY(20)", "VARCHAR"),
+        *(("x'00ff'", "'AP8='", None), ("x'616263'", "'YWJj'", None), ("x'fb'", "'-w'", None)),
+        *(("'YWJj'", "'YWJj'", "other_encoding"), ("'q'", "'YQ=='", "other")),
+    ),
+    _case(
+        *("binary in hexadecimal", "VARBINARY(20)", "VARCHAR"),
+        *(("x'00ff'", "'00FF'", None), ("x'616263'", "'0x616263'", None), ("x''", "''", None)),
+        *(("'6162'", "'6162'", "other_encoding"), ("x'0102'", "'01'", "bytes_cut")),
     ),
     _case(
         *("spatial", "POINT", "BLOB"),

@@ -171,7 +171,10 @@ def test_all_tables_that_are_on_both_sides(check: Check, sql: Sql, tmp_path: Pat
         write(tmp_path / name / "part-1.parquet", ROWS[4:], NAMES, KINDS)
     duckdb.sql(f"COPY (SELECT 1 AS id WHERE false) TO '{tmp_path / 'empty.parquet'}'")
     result = check("--against", str(tmp_path), "--json", "--report", str(tmp_path / "r.md"))
-    assert result.exit_code == 0, result.output
+    # A table that the copy has not is not compared, unless it is left out.
+    assert result.exit_code == 10, result.output
+    without = check("--against", str(tmp_path), "--leave-out", "alone", "--json")
+    assert (without.exit_code, json.loads(without.stdout)["only_mysql"]) == (0, [])
     told = json.loads(result.stdout)
     assert [one["verdict"] for one in told["tables"]] == ["equal", "equal"]
     assert (told["only_mysql"], told["only_theirs"]) == (["alone"], ["theirs_alone"])
@@ -208,6 +211,15 @@ def test_bad_input_is_one_clear_error(check: Check, sql: Sql, tmp_path: Path) ->
         (("t", "--against", copy, "--map", "a=x"), "MySQL has no column 'x'", 2),
         (("t", "--against", copy, "--leave-out", "x"), "MySQL has no column 'x'", 2),
         (("t", "--against", other, "--map", "b=a"), "by which its rows would be paired", 2),
+        (
+            ("t", "--against", copy, "--leave-out", "id"),
+            "id is left out (--leave-out), and rows",
+            2,
+        ),
+        (("--against", copy, "--leave-out", "x"), "--leave-out: MySQL has no table 'x'", 2),
+        (("t", "--against", copy, "--key", "x"), "--key: MySQL has no column 'x'", 2),
+        (("t", "--against", copy, "--where", "id <> ''"), "can't be asked of each row", 2),
+        (("t", "--against", copy, "--where", "`id` = 1"), "names of columns in double quotes", 2),
         (("t", "--against", copy, "--where", "a >"), "is no condition", 2),
         (("t", "--against", copy, "--their-table", "x"), "has no table 'x'", 2),
         (("--against", other), "no table is on both sides", 2),
@@ -228,6 +240,43 @@ def test_a_condition_leaves_out_doubled_keys_too(sql: Sql, check: Check, tmp_pat
     broken = check("two", "--against", copy, "--where", "1=1) OR (1=1")
     assert isinstance(broken.exception, ConfigError)
     assert check("two", "--against", f"file://{copy}").exit_code == 9
+
+
+def test_a_condition_that_holds_for_no_row_proves_nothing(
+    sql: Sql, check: Check, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE one (id INT PRIMARY KEY)", "INSERT INTO one VALUES (1)")
+    copy = write(tmp_path / "one.parquet", [(1,)], "id")
+    result = check("one", "--against", copy, "--where", "id > 1000")
+    assert result.exit_code == 10
+    assert "no row was compared: the condition holds for none, on either side" in result.stdout
+
+
+def test_a_doubled_key_is_shown_as_people_read_it(sql: Sql, check: Check, tmp_path: Path) -> None:
+    sql(
+        "CREATE TABLE d (at DATETIME, n BIGINT, PRIMARY KEY (at, n))",
+        "INSERT INTO d VALUES ('2024-01-02 03:04:05', 1)",
+    )
+    copy = str(tmp_path / "d.parquet")
+    row = "TIMESTAMP '2024-01-02 03:04:05' AS at, 1::DOUBLE AS n"
+    duckdb.sql(f"COPY (SELECT {row} FROM range(2)) TO '{copy}'")
+    result = check("d", "--against", copy)
+    assert "more than once (1 row too many): 1 row; of key 2024-01-02 03:04:05, 1" in result.stdout
+    # Which columns whole rows differ in, nobody can say: nothing is promised of their types.
+    assert "nothing is lost" not in result.stdout
+
+
+def test_what_is_called_as_our_originals_are_and_is_none(
+    sql: Sql, check: Check, tmp_path: Path
+) -> None:
+    sql("CREATE TABLE m (id INT PRIMARY KEY, d DATE)", "INSERT INTO m VALUES (1, '0000-00-00')")
+    path = tmp_path / "m.parquet"
+    duckdb.sql(f"COPY (SELECT 1 AS id, NULL::DATE AS d, 'x' AS _mirror_original) TO '{path}'")
+    assert kinds(found(check, "m", "--against", str(path))) == [("d", "zero_date_to_null", 1)]
+    kept = "[{'column': 'd', 'text': '0000-00-00'}]"
+    duckdb.sql(f"COPY (SELECT 1 AS id, NULL::DATE AS d, {kept} AS _mirror_original) TO '{path}'")
+    one = found(check, "m", "--against", str(path), code=0)
+    assert (one["surplus"], one["originals"]) == ({}, True)
 
 
 def test_a_key_that_is_null_is_none(sql: Sql, check: Check, tmp_path: Path) -> None:

@@ -259,7 +259,7 @@ def test_bigquery(check: Check, orders: pa.Table, cloud: GoogleCloud) -> None:
     for place in (f"bigquery://{PROJECT}/raw/orders", f"bigquery://{PROJECT}/raw"):
         one = assert_found(check, "orders", "--against", place)
         assert one["place"] == f"BigQuery, {PROJECT}.raw.orders"
-        assert one["version"].startswith("2 rows in US, changed 2")
+        assert one["version"].startswith("2 rows, location US, changed 2")
     # Of a dataset each table that is on both sides; one without rows has columns.
     ask("CREATE VIEW raw.Latest AS SELECT * FROM raw.orders")
     assert_found(check, "--against", f"bigquery://{PROJECT}/raw")
@@ -348,7 +348,7 @@ def test_what_bigquery_can_not_give(
         f"bigquery://{PROJECT}/raw/or;ders": "names no dataset or table",
         f"bigquery://{PROJECT}/raw/orders/more": "names no dataset or table",
         f"bigquery://{PROJECT}/raw/nothing": "there is no table local.raw.nothing in BigQuery",
-        f"bigquery://{PROJECT}/nowhere": "dataset local.nowhere: Google Cloud could not do it",
+        f"bigquery://{PROJECT}/nowhere": "there is no dataset local.nowhere in BigQuery",
         f"bigquery://{PROJECT}/raw/shown": r"local.raw.shown is no table (VIEW)",
     }
     for place, words in refused.items():

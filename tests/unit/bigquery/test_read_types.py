@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mirrorlake.bigquery.api.read_types import (
-    ColumnJson,
-    is_required,
-    may_fit,
-    type_read,
-    written,
-)
+from mirrorlake.bigquery.api.read_types import is_required, may_fit, type_read
+from mirrorlake.runtime.google.tables import ColumnJson, written
 
 
 def column(kind: str, mode: str = "NULLABLE", **more: str) -> ColumnJson:
