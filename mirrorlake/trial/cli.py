@@ -75,13 +75,15 @@ def _bring_server() -> None:
 
 def _print_where(done: TrialDone) -> None:
     """Where to look, and how it goes on."""
-    lines = [f"The server is stopped. {done.rows:,} rows of {done.tables} tables were proved twice"]
+    lines = [
+        f"The server is stopped. {done.tables} tables were proved twice: with their {done.rows:,} "
+        "rows, and after the changes."
+    ]
     if done.folder is None:
         lines += [
-            "and everything is removed. To look around afterwards: mirrorlake try --keep my-trial",
+            "Everything is removed. To look around afterwards: mirrorlake try --keep my-trial",
         ]
     else:
-        lines[0] += "."
         lines += [
             f"Kept in {quote(done.folder)}:",
             "  mirrorlake.yaml    the contract: what is mirrored, how, and why",
