@@ -44,7 +44,11 @@ _markdown_option = click.option(
 @show.config_option
 @show.json_option
 @_markdown_option
-@click.option("--sources", is_flag=True, help="Look at the servers, too: what MySQL changed.")
+@click.option(
+    "--sources",
+    is_flag=True,
+    help="Look at the servers, too: what MySQL changed, and which tables no contract names.",
+)
 @click.pass_context
 def plan(
     context: click.Context, config_path: Path, as_json: bool, as_markdown: bool, sources: bool
@@ -105,6 +109,7 @@ def _as_json(
         "contracts": [asdict(one) for one in contracts],
         "schema_versions": None if drift is None else [asdict(d) for d in drift.changes],
         "not_looked_at": {} if drift is None else dict(drift.lost),
+        "not_mirrored": None if drift is None else list(drift.unmirrored),
         "problems": [str(problem) for one in models for problem in one.problems],
     }
 
@@ -188,6 +193,10 @@ def _print_drift(printed: _Printed, drift: Drift | None) -> None:
         return
     _print_tables(printed, "schema version", drift.changes)
     printed.lines([f"Source {name}: not looked at: {why}" for name, why in drift.lost.items()])
+    if drift.unmirrored:
+        printed.lines(
+            [f"Not mirrored, as no contract names them: {show.first_of(drift.unmirrored)}"]
+        )
 
 
 # --- sync -----------------------------------------------------------------------------------------

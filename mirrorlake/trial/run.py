@@ -119,7 +119,10 @@ def run_trial(keep: Path | None, *, say: Callable[[str], None], quiet: bool) -> 
         steps.run("sync")
         steps.run("check")  # ends with 0 where every table is equal alone
         proved = time.monotonic() - started
-        say(f"First proof after {proved:.0f} s: every row equals MySQL's, in every column that is mirrored")
+        say(
+            f"First proof after {proved:.0f} s: every row equals MySQL's, in every column that is "
+            "mirrored"
+        )
         with server.admin("shop") as connection:
             steps.change(connection)
         steps.run("sync")

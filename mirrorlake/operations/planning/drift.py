@@ -7,13 +7,13 @@ What belongs here: looking at the servers. What doesn't: a migration before it r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pymysql.connections import Connection
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import Config, TableContract
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.operations.loading.next_load import find_next_load
 from mirrorlake.operations.loading.resolve import changes_of, refuse_changes, resolve_table
@@ -26,6 +26,7 @@ from mirrorlake.operations.schema_changes.altered_tables import (
     altered_by,
 )
 from mirrorlake.serving.catalogue import Catalogue
+from mirrorlake.sources.mysql.introspection.introspect import read_listing
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -38,11 +39,14 @@ class Drift:
     Attributes:
         changes: of every table that could be looked at, by name.
         lost: source → why its tables were not looked at; ``code``: the first error's exit code.
+        unmirrored: ``source.database.table`` of the tables that no contract names, in databases of
+            which a contract names some.
     """
 
     changes: tuple[TableChange, ...]
     lost: Mapping[str, str]
     code: int = 0
+    unmirrored: tuple[str, ...] = ()
 
 
 @dataclass
@@ -62,6 +66,7 @@ def find_drift(workspace: Workspace, catalogue: Catalogue, computed: Sequence[Co
         LakeError, LedgerError: they can't be read.
     """
     found, lost, code = _Found(), dict[str, str](), 0
+    unmirrored: list[str] = []
     tables = workspace.config.tables
     for source in dict.fromkeys(contract.source for contract in tables):
         mine = [contract for contract in tables if contract.source == source]
@@ -69,6 +74,7 @@ def find_drift(workspace: Workspace, catalogue: Catalogue, computed: Sequence[Co
             with session(workspace.config.sources[source]) as connection:
                 for contract in mine:
                     _look(workspace, catalogue, contract, connection, found)
+                unmirrored += _unmirrored(workspace.config, source, connection)
         except SourceError as error:
             lost[source], code = str(error), code or error.exit_code
     altered = {name: table for some in found.altered.values() for name, table in some.items()}
@@ -76,7 +82,20 @@ def find_drift(workspace: Workspace, catalogue: Catalogue, computed: Sequence[Co
     impacts = [impact for one in computed for impact in one.impacts(changed)]
     for name, some in found.altered.items():
         found.changes[name] = _changed(name, catalogue, some, found.words[name], impacts)
-    return Drift(tuple(found.changes[name] for name in sorted(found.changes)), lost, code)
+    changes = tuple(found.changes[name] for name in sorted(found.changes))
+    return Drift(changes, lost, code, tuple(unmirrored))
+
+
+def _unmirrored(config: Config, source: str, connection: Connection[Any]) -> Iterator[str]:
+    """The tables of a source that no contract names, in databases of which one names some."""
+    mine = [one for one in config.tables if one.source == source]
+    for database in sorted({one.database for one in mine}):
+        known = {one.table.lower() for one in mine if one.database == database}
+        tenants = (one for one in config.tenants if source in one.servers)
+        known |= {one.table.lower() for one in tenants if one.has(database)}
+        for table, kind in read_listing(connection, database).items():
+            if kind == "table" and table.lower() not in known:
+                yield f"{source}.{database}.{table}"
 
 
 def _look(
