@@ -85,8 +85,10 @@ class Database:
         # with a connection that another one needs to end.
         if not set_up:
             with self.begin() as connection, alone(connection, self._kind, wait):
-                METADATA.create_all(connection)
-                self._check_version(connection)
+                # Who waited here finds it set up: under the lock nobody looks at each table again.
+                if not _is_set_up(connection):
+                    METADATA.create_all(connection)
+                    self._check_version(connection)
         if marked:
             with self.begin() as connection:
                 forget_marks(connection, utc_now())
@@ -99,6 +101,12 @@ class Database:
             connection.execute(META.insert().values(name="identity", value=uuid.uuid4().hex))
         if found is None:
             connection.execute(META.insert().values(name="version", value=str(LEDGER_VERSION)))
+        elif not found.isdecimal():
+            raise LedgerError(
+                f"the ledger {self._shown} says that its version is {found!r}",
+                next_step="Put a backup of it in its place, or move it away: loads are found again "
+                "in the lake",
+            )
         elif int(found) > LEDGER_VERSION:
             raise LedgerError(
                 f"the ledger has version {found}; this Mirrorlake knows {LEDGER_VERSION}",

@@ -8,6 +8,7 @@ deadlock. Reads are snapshots: their statements see one state.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -45,6 +46,8 @@ _FILE_STEPS = {
     "SQLITE_READONLY": "Make the file and its folder writable for this user",
     "SQLITE_FULL": "Make room on its disk",
 }
+# Code points that no text has.
+_SURROGATES, _AFTER_SURROGATES = 0xD800, 0xE000
 # libpq gives no state for what it met while it connected.
 _REFUSED_WORDS = ("does not exist", "authentication failed", "no pg_hba.conf entry")
 
@@ -155,7 +158,17 @@ def begins_with(
     if connection.dialect.name != "sqlite" or not prefix:
         return like
     # SQLite compares texts by their bytes; servers by a collation, in which a range is another.
-    return sa.and_(like, column >= prefix, column < prefix[:-1] + chr(ord(prefix[-1]) + 1))
+    begins, after = sa.and_(like, column >= prefix), _text_after(prefix)
+    return begins if after is None else sa.and_(begins, column < after)
+
+
+def _text_after(prefix: str) -> str | None:
+    """The first text after all that begin so; None where none is."""
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    after = ord(kept[-1]) + 1
+    return kept[:-1] + chr(_AFTER_SURROGATES if after == _SURROGATES else after)
 
 
 @contextmanager
@@ -184,6 +197,7 @@ def alone(connection: sa.Connection, kind: str, wait: timedelta) -> Iterator[Non
         )
     try:
         yield
+        connection.commit()  # else who waits sees nothing of it yet
     finally:
         connection.execute(sa.select(sa.func.release_lock(name)))
 
