@@ -301,7 +301,7 @@ class Database:
                 return self._unusable(error, seconds)
             if step := file_step(error):
                 return LedgerError(
-                    f"the ledger {self._shown} could not be written: {words_of(error)}",
+                    f"the ledger {self._shown} could not be used: {words_of(error)}",
                     next_step=step,
                     retryable=may_pass(error),
                 )

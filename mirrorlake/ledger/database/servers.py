@@ -45,6 +45,10 @@ _LOCK_STATE = "55P03"
 _FILE_STEPS = {
     "SQLITE_READONLY": "Make the file and its folder writable for this user",
     "SQLITE_FULL": "Make room on its disk",
+    "SQLITE_CANTOPEN": "See that it is a file that this user may read and write, in such a folder",
+    # Another file took its place while it was open, or it never was a ledger.
+    "SQLITE_ERROR": "Run it again: an older ledger is brought to this version when it is opened; "
+    "where that does not help, move it away: loads are found again in the lake",
 }
 # Code points that no text has.
 _SURROGATES, _AFTER_SURROGATES = 0xD800, 0xE000
@@ -234,7 +238,7 @@ def may_pass(error: DBAPIError) -> bool:
 
 
 def file_step(error: DBAPIError) -> str | None:
-    """What to do about a SQLite file that can't be written, however long it is waited for."""
+    """What to do about a SQLite file that can't be used, however long it is waited for."""
     name = str(getattr(error.orig, "sqlite_errorname", ""))
     return _FILE_STEPS.get("_".join(name.split("_")[:2]))
 

@@ -48,6 +48,8 @@ from tests.unit.ledger.test_ledger import RECEIPT, TABLE, WINDOW, started
 ELSEWHERE = {
     "test_a_lock_is_waited_for_and_then_told",
     "test_a_damaged_file_is_one_line",
+    "test_a_file_that_cant_be_opened_is_not_said_to_be_held",
+    "test_an_older_file_in_the_place_of_an_open_one_is_not_said_to_be_held",
     "test_a_receipt_survives_its_text",
     "test_a_receipt_tells_which_moment_each_chunk_shows",
     "test_a_password_is_not_shown",

@@ -830,3 +830,26 @@ def test_a_file_that_cant_be_written_is_not_said_to_be_held(
         sa.event.remove(sa.Engine, "connect", limit)
     assert step in str(caught.value)
     assert "waited" not in str(caught.value)
+
+
+def test_a_file_that_cant_be_opened_is_not_said_to_be_held(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(LedgerError, match="a file that this user may read and write") as caught:
+        Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    assert "waited" not in str(caught.value)
+
+
+def test_an_older_file_in_the_place_of_an_open_one_is_not_said_to_be_held(
+    tmp_path: Path,
+) -> None:
+    here, older = tmp_path / "ledger.db", tmp_path / "older.db"
+    opened = Ledger(f"sqlite:///{here}")
+    Ledger(f"sqlite:///{older}")
+    with sqlite3.connect(older) as database:
+        database.execute("ALTER TABLE tenants DROP COLUMN log_place")
+        database.execute("UPDATE mirrorlake_meta SET value = '16' WHERE name = 'version'")
+    older.replace(here)
+    with pytest.raises(LedgerError, match=r"no such column.* Run it again") as caught:
+        opened.tenants(TABLE)
+    assert "waited" not in str(caught.value)
+    assert Ledger(f"sqlite:///{here}").tenants(TABLE) == {}
