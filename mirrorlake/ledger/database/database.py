@@ -10,7 +10,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -89,8 +89,9 @@ class Database:
                 if not _is_set_up(connection):
                     METADATA.create_all(connection)
                     self._check_version(connection)
+        # Who may only read leaves them to the next one that may write.
         if marked:
-            with self.begin() as connection:
+            with suppress(LedgerError), self.begin() as connection:
                 forget_marks(connection, utc_now())
 
     def _check_version(self, connection: sa.Connection) -> None:

@@ -136,6 +136,23 @@ def ask(ledger: Ledger, url: str) -> Iterator[Callable[..., list[tuple[Any, ...]
     engine.dispose()
 
 
+# --- opening --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_who_may_only_read_opens_it(
+    url: str, ledger: Ledger, ask: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    """Also where there are marks of long ago, which others forget."""
+    identity, mark = ledger.identity(), "commit:" + "0" * 32
+    ask("INSERT INTO mirrorlake_meta VALUES (?, '2020-01-01T00:00:00')", mark)
+    ask(f"ALTER DATABASE {url.rpartition('/')[2]} SET default_transaction_read_only = on")
+    reader = Ledger(url)
+    assert reader.identity() == identity
+    with pytest.raises(LedgerError, match="read-only transaction"):
+        reader.record_definition("view a", "")
+
+
 # --- leases ---------------------------------------------------------------------------------------
 
 
