@@ -10,7 +10,7 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -85,10 +85,13 @@ class Database:
         # with a connection that another one needs to end.
         if not set_up:
             with self.begin() as connection, alone(connection, self._kind, wait):
-                METADATA.create_all(connection)
-                self._check_version(connection)
+                # Who waited here finds it set up: under the lock nobody looks at each table again.
+                if not _is_set_up(connection):
+                    METADATA.create_all(connection)
+                    self._check_version(connection)
+        # Who may only read leaves them to the next one that may write.
         if marked:
-            with self.begin() as connection:
+            with suppress(LedgerError), self.begin() as connection:
                 forget_marks(connection, utc_now())
 
     def _check_version(self, connection: sa.Connection) -> None:
@@ -99,6 +102,12 @@ class Database:
             connection.execute(META.insert().values(name="identity", value=uuid.uuid4().hex))
         if found is None:
             connection.execute(META.insert().values(name="version", value=str(LEDGER_VERSION)))
+        elif not found.isdecimal():
+            raise LedgerError(
+                f"the ledger {self._shown} says that its version is {found!r}",
+                next_step="Put a backup of it in its place, or move it away: loads are found again "
+                "in the lake",
+            )
         elif int(found) > LEDGER_VERSION:
             raise LedgerError(
                 f"the ledger has version {found}; this Mirrorlake knows {LEDGER_VERSION}",
@@ -293,7 +302,7 @@ class Database:
                 return self._unusable(error, seconds)
             if step := file_step(error):
                 return LedgerError(
-                    f"the ledger {self._shown} could not be written: {words_of(error)}",
+                    f"the ledger {self._shown} could not be used: {words_of(error)}",
                     next_step=step,
                     retryable=may_pass(error),
                 )

@@ -8,6 +8,7 @@ deadlock. Reads are snapshots: their statements see one state.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -44,7 +45,13 @@ _LOCK_STATE = "55P03"
 _FILE_STEPS = {
     "SQLITE_READONLY": "Make the file and its folder writable for this user",
     "SQLITE_FULL": "Make room on its disk",
+    "SQLITE_CANTOPEN": "See that it is a file that this user may read and write, in such a folder",
+    # Another file took its place while it was open, or it never was a ledger.
+    "SQLITE_ERROR": "Run it again: an older ledger is brought to this version when it is opened; "
+    "where that does not help, move it away: loads are found again in the lake",
 }
+# Code points that no text has.
+_SURROGATES, _AFTER_SURROGATES = 0xD800, 0xE000
 # libpq gives no state for what it met while it connected.
 _REFUSED_WORDS = ("does not exist", "authentication failed", "no pg_hba.conf entry")
 
@@ -155,7 +162,17 @@ def begins_with(
     if connection.dialect.name != "sqlite" or not prefix:
         return like
     # SQLite compares texts by their bytes; servers by a collation, in which a range is another.
-    return sa.and_(like, column >= prefix, column < prefix[:-1] + chr(ord(prefix[-1]) + 1))
+    begins, after = sa.and_(like, column >= prefix), _text_after(prefix)
+    return begins if after is None else sa.and_(begins, column < after)
+
+
+def _text_after(prefix: str) -> str | None:
+    """The first text after all that begin so; None where none is."""
+    kept = prefix.rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    after = ord(kept[-1]) + 1
+    return kept[:-1] + chr(_AFTER_SURROGATES if after == _SURROGATES else after)
 
 
 @contextmanager
@@ -184,6 +201,7 @@ def alone(connection: sa.Connection, kind: str, wait: timedelta) -> Iterator[Non
         )
     try:
         yield
+        connection.commit()  # else who waits sees nothing of it yet
     finally:
         connection.execute(sa.select(sa.func.release_lock(name)))
 
@@ -220,7 +238,7 @@ def may_pass(error: DBAPIError) -> bool:
 
 
 def file_step(error: DBAPIError) -> str | None:
-    """What to do about a SQLite file that can't be written, however long it is waited for."""
+    """What to do about a SQLite file that can't be used, however long it is waited for."""
     name = str(getattr(error.orig, "sqlite_errorname", ""))
     return _FILE_STEPS.get("_".join(name.split("_")[:2]))
 

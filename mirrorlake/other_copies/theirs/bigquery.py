@@ -82,7 +82,7 @@ def bigquery_tables(uri: str) -> list[BigQueryCopy]:
 
 
 def _parts(uri: str) -> tuple[str, str, str | None]:
-    project, *names = uri.removeprefix(SCHEME).strip("/").split("/")
+    project, *names = uri.removeprefix(SCHEME).rstrip("/").split("/")
     sayable = [check(one) for check, one in zip(_SAYABLE, names, strict=False)]
     if not project or len(names) not in (1, 2) or not all(sayable):
         raise ConfigError(

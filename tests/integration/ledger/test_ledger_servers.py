@@ -48,6 +48,8 @@ from tests.unit.ledger.test_ledger import RECEIPT, TABLE, WINDOW, started
 ELSEWHERE = {
     "test_a_lock_is_waited_for_and_then_told",
     "test_a_damaged_file_is_one_line",
+    "test_a_file_that_cant_be_opened_is_not_said_to_be_held",
+    "test_an_older_file_in_the_place_of_an_open_one_is_not_said_to_be_held",
     "test_a_receipt_survives_its_text",
     "test_a_receipt_tells_which_moment_each_chunk_shows",
     "test_a_password_is_not_shown",
@@ -132,6 +134,23 @@ def ask(ledger: Ledger, url: str) -> Iterator[Callable[..., list[tuple[Any, ...]
 
     yield ask
     engine.dispose()
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_who_may_only_read_opens_it(
+    url: str, ledger: Ledger, ask: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    """Also where there are marks of long ago, which others forget."""
+    identity, mark = ledger.identity(), "commit:" + "0" * 32
+    ask("INSERT INTO mirrorlake_meta VALUES (?, '2020-01-01T00:00:00')", mark)
+    ask(f"ALTER DATABASE {url.rpartition('/')[2]} SET default_transaction_read_only = on")
+    reader = Ledger(url)
+    assert reader.identity() == identity
+    with pytest.raises(LedgerError, match="read-only transaction"):
+        reader.record_definition("view a", "")
 
 
 # --- leases ---------------------------------------------------------------------------------------

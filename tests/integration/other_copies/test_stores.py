@@ -345,6 +345,7 @@ def test_what_bigquery_can_not_give(
     refused = {
         "bigquery://": "names no dataset or table",
         f"bigquery://{PROJECT}": "names no dataset or table",
+        "bigquery:///raw/orders": "names no dataset or table",
         f"bigquery://{PROJECT}/raw/or;ders": "names no dataset or table",
         f"bigquery://{PROJECT}/raw/orders/more": "names no dataset or table",
         f"bigquery://{PROJECT}/raw/nothing": "there is no table local.raw.nothing in BigQuery",

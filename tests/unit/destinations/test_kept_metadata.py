@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -76,3 +78,52 @@ def test_of_many_small_tables_few_are_kept(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(lake.catalog, LakeCatalog)
     assert len(lake.catalog._parsed) == 10
     assert lake.catalog.load_table(("d", "t0")).name() == ("d", "t0"), "it is read again"
+
+
+def test_times_go_up_whatever_the_clocks_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One machine's clock is ahead of the next one's: Java reads no table whose log goes back."""
+    lake = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+    lake.make_namespace("d")
+    rows, clock = pa.table({"id": [1]}), time.time
+    table = lake.catalog.create_table(("d", "t"), rows.schema)
+    monkeypatch.setattr(time, "time", lambda: clock() + 7200)
+    table.append(rows)
+    ahead = table.metadata.last_updated_ms
+    monkeypatch.setattr(time, "time", clock)
+    table.append(rows)
+    table.transaction().set_properties({"a": "b"}).commit_transaction()
+    first = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    table.append(rows)
+    metadata = lake.catalog.load_table(("d", "t")).metadata
+    for log in (metadata.metadata_log, metadata.snapshot_log):
+        times = [entry.timestamp_ms for entry in log]
+        assert times == sorted(times)
+        assert times[-1] <= metadata.last_updated_ms
+    assert {one.timestamp_ms for one in metadata.snapshots} == {ahead}
+    assert len(table.scan().to_arrow()) == 2
+
+
+def test_times_that_went_back_are_put_in_order_by_the_next_commit(tmp_path: Path) -> None:
+    """As an earlier release, or another tool, left them."""
+    lake = Lake(LakeConfig(warehouse=str(tmp_path / "lake")))
+    lake.make_namespace("d")
+    rows = pa.table({"id": [1]})
+    table = lake.catalog.create_table(("d", "t"), rows.schema)
+    table.append(rows)
+    table.append(rows)
+    path = Path(table.metadata_location.removeprefix("file://"))
+    said = json.loads(path.read_text())
+    for log in ("metadata-log", "snapshot-log"):
+        said[log][0]["timestamp-ms"] += 7_200_000
+    path.write_text(json.dumps(said))
+    table.refresh()
+    table.append(rows)
+    metadata = table.metadata
+    for entries in (metadata.metadata_log, metadata.snapshot_log):
+        times = [entry.timestamp_ms for entry in entries]
+        assert times == sorted(times)
+        assert times[-1] <= metadata.last_updated_ms
+    assert len(table.scan().to_arrow()) == 3

@@ -33,6 +33,7 @@ from mirrorlake.ledger import (
     Tenant,
     Window,
 )
+from mirrorlake.ledger.database import database
 from mirrorlake.ledger.database.servers import alone, kind_of
 from mirrorlake.ledger.lake import leases
 from mirrorlake.ledger.lake.lake_heads import LakeHead
@@ -725,6 +726,75 @@ def test_one_that_is_set_up_is_opened_while_another_run_sets_it_up(
         assert Ledger(url, wait).identity() == ledger.identity()
 
 
+def test_of_many_that_open_a_new_ledger_one_makes_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others wait for it, and then look: each looking at every table, under the lock, would
+    have the last of them wait too long."""
+    make, look, made = database.METADATA.create_all, database._is_set_up, list[object]()
+    all_looked, looked = threading.Barrier(4, timeout=30), threading.local()
+
+    def is_set_up(connection: sa.Connection) -> bool:
+        found = look(connection)
+        if not hasattr(looked, "once"):
+            looked.once = True
+            all_looked.wait()
+        return found
+
+    def create(*given: Any) -> None:
+        made.append(given)
+        make(*given)
+
+    monkeypatch.setattr(database, "_is_set_up", is_set_up)
+    monkeypatch.setattr(database.METADATA, "create_all", create)
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _: Ledger(url).identity(), range(4)))
+    assert (len(found), len(made)) == (1, 1)
+
+
+def test_who_waited_for_a_new_ledger_sees_all_of_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is not given up before it is committed."""
+    commit, committing = database.Database._commit, threading.Event()
+
+    def slowly(self: database.Database, connection: sa.Connection, *, writes: bool) -> None:
+        if writes and not committing.is_set():
+            committing.set()
+            time.sleep(1)  # for as long as another one needs to look at every table
+        commit(self, connection, writes=writes)
+
+    monkeypatch.setattr(database.Database, "_commit", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(lambda: Ledger(url).identity())
+        assert committing.wait(30)
+        second = pool.submit(lambda: Ledger(url).identity())
+    assert first.result() == second.result()
+
+
+@pytest.mark.parametrize("version", ["", "many", "17.0"])
+def test_a_version_that_is_no_number_is_one_line(
+    ledger: Ledger, url: str, ask: Callable[..., Any], version: str
+) -> None:
+    ledger.identity()
+    ask("UPDATE mirrorlake_meta SET value = ? WHERE name = 'version'", version)
+    with pytest.raises(LedgerError, match=f"says that its version is '{version}'"):
+        Ledger(url)
+
+
+@pytest.mark.parametrize(
+    "end", ["\ud7ff", "\U0010ffff", "é\U0010ffff\U0010ffff", "%", "_", "\\", "a"]
+)
+def test_definitions_are_found_by_how_their_names_begin(ledger: Ledger, end: str) -> None:
+    """Whatever code point is the last one, or the next one is none of a text's."""
+    kept = {f"view {end}", f"view {end}z", f"view {end}é"}
+    for name in kept | {"view", "view ", f"vieW {end}", "view \ue000", "view b"}:
+        ledger.record_definition(name, "")
+    assert ledger.definitions(f"view {end}").keys() == kept
+    ledger.record_definition("\U0010ffffz", "")
+    assert ledger.definitions("\U0010ffff").keys() == {"\U0010ffffz"}
+
+
 def test_a_table_that_is_missing_is_made(ledger: Ledger, url: str) -> None:
     """One that an earlier release did not have, or that was not made when its first run died."""
     with ledger.database.begin() as connection:
@@ -760,3 +830,26 @@ def test_a_file_that_cant_be_written_is_not_said_to_be_held(
         sa.event.remove(sa.Engine, "connect", limit)
     assert step in str(caught.value)
     assert "waited" not in str(caught.value)
+
+
+def test_a_file_that_cant_be_opened_is_not_said_to_be_held(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").mkdir()
+    with pytest.raises(LedgerError, match="a file that this user may read and write") as caught:
+        Ledger(f"sqlite:///{tmp_path}/ledger.db")
+    assert "waited" not in str(caught.value)
+
+
+def test_an_older_file_in_the_place_of_an_open_one_is_not_said_to_be_held(
+    tmp_path: Path,
+) -> None:
+    here, older = tmp_path / "ledger.db", tmp_path / "older.db"
+    opened = Ledger(f"sqlite:///{here}")
+    Ledger(f"sqlite:///{older}")
+    with sqlite3.connect(older) as database:
+        database.execute("ALTER TABLE tenants DROP COLUMN log_place")
+        database.execute("UPDATE mirrorlake_meta SET value = '16' WHERE name = 'version'")
+    older.replace(here)
+    with pytest.raises(LedgerError, match=r"no such column.* Run it again") as caught:
+        opened.tenants(TABLE)
+    assert "waited" not in str(caught.value)
+    assert Ledger(f"sqlite:///{here}").tenants(TABLE) == {}

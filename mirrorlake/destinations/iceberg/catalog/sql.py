@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,7 +38,13 @@ from pyiceberg.table import (
     Transaction,
 )
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    TableRequirement,
+    TableUpdate,
+    update_table_metadata,
+)
 from pyiceberg.table.update.snapshot import ManageSnapshots
 from sqlalchemy.exc import IntegrityError, OperationalError
 
@@ -190,6 +197,23 @@ class LakeCatalog(SqlCatalog):
         self._move(self._written(staged, before))
         return _response(staged.metadata, staged.metadata_location)
 
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: tuple[str, ...],
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        """As the parent's, at no time before the last commit's: see `_in_order`."""
+        since = 0 if current_table is None else current_table.metadata.last_updated_ms
+        updates = tuple(_no_earlier(update, since) for update in updates)
+        staged = super()._update_and_stage_table(
+            current_table, table_identifier, requirements, updates
+        )
+        if current_table is None or staged.metadata != current_table.metadata:
+            staged.metadata = _in_order(staged.metadata)
+        return staged
+
     @staticmethod
     def _empty_table_metadata() -> TableMetadata:
         """As the parent's, made once: it is only ever copied."""
@@ -323,6 +347,36 @@ class LakeCatalog(SqlCatalog):
 @cache
 def _empty() -> TableMetadata:
     return SqlCatalog._empty_table_metadata()  # pyright: ignore[reportPrivateUsage]
+
+
+def _no_earlier(update: TableUpdate, since: int) -> TableUpdate:
+    """An update whose snapshot, if it adds one, was made then, or later."""
+    if not isinstance(update, AddSnapshotUpdate) or update.snapshot.timestamp_ms >= since:
+        return update
+    snapshot = update.snapshot.model_copy(update={"timestamp_ms": since})
+    return update.model_copy(update={"snapshot": snapshot})
+
+
+def _in_order(metadata: TableMetadata) -> TableMetadata:
+    """Metadata whose times go up, in place of those of a clock that was ahead of the next one's:
+    Iceberg's Java library reads no table whose log goes back by more than a minute.
+
+    Source: Iceberg 1.10, `TableMetadata`: "Expected sorted previous metadata log entries".
+    """
+    later: dict[str, object] = {}
+    last = metadata.last_updated_ms
+    for name in ("metadata_log", "snapshot_log"):
+        log: list[MetadataLogEntry | SnapshotLogEntry] = getattr(metadata, name)
+        times = [*accumulate((entry.timestamp_ms for entry in log), max)]
+        last = max([last, *times[-1:]])
+        if any(entry.timestamp_ms < at for entry, at in zip(log, times, strict=True)):
+            later[name] = [
+                entry.model_copy(update={"timestamp_ms": at})
+                for entry, at in zip(log, times, strict=True)
+            ]
+    if last > metadata.last_updated_ms:
+        later["last_updated_ms"] = last
+    return metadata.model_copy(update=later) if later else metadata
 
 
 def _response(metadata: TableMetadata, location: str | None) -> CommitTableResponse:
