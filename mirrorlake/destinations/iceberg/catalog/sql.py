@@ -39,12 +39,7 @@ from pyiceberg.table import (
 )
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    TableRequirement,
-    TableUpdate,
-    update_table_metadata,
-)
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ManageSnapshots
 from sqlalchemy.exc import IntegrityError, OperationalError
 
@@ -204,9 +199,7 @@ class LakeCatalog(SqlCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> StagedTable:
-        """As the parent's, at no time before the last commit's: see `_in_order`."""
-        since = 0 if current_table is None else current_table.metadata.last_updated_ms
-        updates = tuple(_no_earlier(update, since) for update in updates)
+        """As the parent's, with logs in order: see `_in_order`."""
         staged = super()._update_and_stage_table(
             current_table, table_identifier, requirements, updates
         )
@@ -349,34 +342,27 @@ def _empty() -> TableMetadata:
     return SqlCatalog._empty_table_metadata()  # pyright: ignore[reportPrivateUsage]
 
 
-def _no_earlier(update: TableUpdate, since: int) -> TableUpdate:
-    """An update whose snapshot, if it adds one, was made then, or later."""
-    if not isinstance(update, AddSnapshotUpdate) or update.snapshot.timestamp_ms >= since:
-        return update
-    snapshot = update.snapshot.model_copy(update={"timestamp_ms": since})
-    return update.model_copy(update={"snapshot": snapshot})
-
-
 def _in_order(metadata: TableMetadata) -> TableMetadata:
-    """Metadata whose times go up, in place of those of a clock that was ahead of the next one's:
-    Iceberg's Java library reads no table whose log goes back by more than a minute.
+    """Metadata whose times go up to the newest one's: those of a clock that was ahead are taken
+    back to it.
 
-    Source: Iceberg 1.10, `TableMetadata`: "Expected sorted previous metadata log entries".
+    Iceberg's Java library reads no table whose log goes back by more than a minute, and writes none
+    whose log is that much ahead of its own clock.
+
+    Source: Iceberg 1.10, `TableMetadata`: "Expected sorted previous metadata log entries", "Invalid
+    update timestamp".
     """
-    later: dict[str, object] = {}
-    last = metadata.last_updated_ms
+    earlier: dict[str, object] = {}
     for name in ("metadata_log", "snapshot_log"):
         log: list[MetadataLogEntry | SnapshotLogEntry] = getattr(metadata, name)
-        times = [*accumulate((entry.timestamp_ms for entry in log), max)]
-        last = max([last, *times[-1:]])
-        if any(entry.timestamp_ms < at for entry, at in zip(log, times, strict=True)):
-            later[name] = [
+        backwards = (entry.timestamp_ms for entry in reversed(log))
+        times = [*accumulate(backwards, min, initial=metadata.last_updated_ms)][:0:-1]
+        if any(entry.timestamp_ms > at for entry, at in zip(log, times, strict=True)):
+            earlier[name] = [
                 entry.model_copy(update={"timestamp_ms": at})
                 for entry, at in zip(log, times, strict=True)
             ]
-    if last > metadata.last_updated_ms:
-        later["last_updated_ms"] = last
-    return metadata.model_copy(update=later) if later else metadata
+    return metadata.model_copy(update=earlier) if earlier else metadata
 
 
 def _response(metadata: TableMetadata, location: str | None) -> CommitTableResponse:
