@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-import pyarrow as pa
-
 from mirrorlake.errors import BigQueryError
 from mirrorlake.runtime.google.clients import (
     LOOK_PATIENCE,
@@ -27,6 +25,7 @@ from mirrorlake.runtime.google.clients import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from google.cloud import bigquery
 
 PAGE_ROWS = 20_000

@@ -94,6 +94,8 @@ def test_nothing_is_left_of_one_that_is_ended(
     assert "An invented shop, on 127.0.0.1:" in before
     assert "Wrote mirrorlake.yaml: 6 tables (1 full, 4 incremental, 1 append)" in before
     assert len(servers(tmp_path)) == 2, "the server, and what watches it"
+    # Its first table is loaded: a Python that only just starts says more than we do.
+    assert process.stdout.readline()
     # As a terminal does it: to the command and to the step that it runs.
     os.killpg(process.pid, sent)
     rest = process.stdout.read()
