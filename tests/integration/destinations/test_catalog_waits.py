@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -17,7 +18,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
-from tests.support.postgres import Postgres, running_postgres
+from tests.support.postgres import PASSWORD, Postgres, running_postgres
 from tests.support.word_proxy import How, WordProxy
 
 EngineFor = Callable[..., Workspace]
@@ -76,6 +77,9 @@ def test_a_load_ends_and_its_rows_are_there_once(
                 failed.append(error)
         assert proxy.met.is_set() or word == "INSERT"
         assert all(error.retryable for error in failed), failed
+        said = [str(error) for error in failed if "is not usable" in str(error)]
+        assert all("the lake's catalog postgresql://" in one for one in said), said
+        assert not any(PASSWORD in one or quote(PASSWORD, safe="") in one for one in said)
     direct = with_catalog(through, url, str(tmp_path))
     load_table(direct, contract)
     raw = direct.ledger.schema_versions(contract.name)[-1].raw_table

@@ -23,7 +23,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from mirrorlake.config.database_url import with_driver
-from mirrorlake.config.fields import bucket_of
+from mirrorlake.config.fields import bucket_of, hide_url
 from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import CATALOG, Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import LAKE
@@ -141,7 +141,7 @@ class Connection:
             with self._rest_errors(what):
                 yield
         except OperationalError as error:
-            locked = "locked" in str(error.orig)
+            locked, local = "locked" in str(error.orig), self.catalog_uri().startswith("sqlite")
             waited = f" (waited {_seconds(self.config.catalog.wait)} s)" if locked else ""
             if locked:
                 raise LakeError(
@@ -151,11 +151,12 @@ class Connection:
                     retryable=True,
                 ) from error
             raise CatalogFailed(
-                f"the lake's catalog {self.warehouse} is not usable: {words_of(error)}",
-                next_step=step_for(error.orig, "Check the catalog's place and rights"),
+                f"the lake's catalog {hide_url(self.catalog_uri())} is not usable: "
+                f"{words_of(error)}",
+                next_step=step_for(error.orig, _usable_step(local=local)),
                 table=str(what),
                 # A server that restarts, or a connection that was lost: the next one may do.
-                retryable=not self.catalog_uri().startswith("sqlite") and may_pass(error),
+                retryable=not local and may_pass(error),
             ) from error
         except (PermissionError, OSError) as error:
             if in_cloud_storage(self.warehouse) and not isinstance(error, FileNotFoundError):
@@ -398,3 +399,9 @@ def _make_folder(folder: Path) -> None:
 
 def _seconds(wait: timedelta) -> int:
     return max(1, round(wait.total_seconds()))
+
+
+def _usable_step(*, local: bool) -> str:
+    if local:
+        return "See that this user may read and write the file and its folder"
+    return "See that the server runs and lets this user in (lake.catalog.uri)"
