@@ -5,8 +5,11 @@ Source: BigQuery, "REST reference: tabledata.list"; "Data types" (GoogleSQL).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +32,7 @@ from mirrorlake.schema.reserved_names import dataset_in_bigquery, table_in_bigqu
 SCHEME: Final = "bigquery://"
 _MOST_DIGITS = 38
 """Of a decimal of DuckDB's."""
+_DECIMALS: Final = ("NUMERIC", "DECIMAL", "BIGNUMERIC", "BIGDECIMAL")
 _AS_PRINTED: Final = ("JSON", "INTERVAL", "RANGE", "GEOGRAPHY", "BIGNUMERIC", "BIGDECIMAL")
 """Types whose values are read as BigQuery prints them: Arrow, DuckDB or Google's library has none
 that holds each of them as it is."""
@@ -63,7 +67,7 @@ class BigQueryCopy:
         pages = reader.read(seen, [_as_read(column) for column in seen.columns])
         first = next(pages)  # an empty table's one page says its columns, too
         schema = pa.schema([_field(one, first.schema) for one in seen.columns])
-        batches = _rows(chain([first], pages), schema)
+        batches = _rows(chain([first], pages), seen.columns, schema)
         put = put_aside(database, folder, schema, batches, _version(seen))
         return replace(put, written={one["name"]: written(one) for one in seen.columns})
 
@@ -130,17 +134,71 @@ def _as_read(column: ColumnJson) -> ColumnJson:
 def _field(column: ColumnJson, read: pa.Schema) -> pa.Field:
     """A column as it is kept: a decimal has the digits that it was made with."""
     field = read.field(column["name"])
-    kind = column["type"]
-    decimal = kind in ("NUMERIC", "DECIMAL", "BIGNUMERIC", "BIGDECIMAL")
     digits = (int(column.get("precision", "0")), int(column.get("scale", "0")))
-    if decimal and column.get("mode") != "REPEATED" and 0 < digits[0] <= _MOST_DIGITS:
+    if _is_document(column):
+        return pa.field(field.name, pa.string())
+    if column["type"] in _DECIMALS and not _is_array(column) and 0 < digits[0] <= _MOST_DIGITS:
         return pa.field(field.name, pa.decimal128(*digits))
     return field
 
 
-def _rows(pages: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _rows(
+    pages: Iterator[pa.RecordBatch], columns: Sequence[ColumnJson], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     for page in pages:
-        yield page.cast(schema)
+        arrays = [
+            _documents(array, column) if _is_document(column) else array
+            for array, column in zip(page.columns, columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=page.schema.names).cast(schema)
+
+
+# --- documents ------------------------------------------------------------------------------------
+
+
+def _is_document(column: ColumnJson) -> bool:
+    """Whether an array or struct is kept as JSON: its JSON would be a text within it, and its
+    decimals would have zeros that say nothing."""
+    nested = _is_array(column) or "fields" in column
+    return nested and any(one["type"] in ("JSON", *_DECIMALS) for one in _leaves(column))
+
+
+def _is_array(column: ColumnJson) -> bool:
+    return column.get("mode") == "REPEATED"
+
+
+def _leaves(column: ColumnJson) -> Iterator[ColumnJson]:
+    if "fields" not in column:
+        yield column
+        return
+    for field in column["fields"]:
+        yield from _leaves(field)
+
+
+def _documents(array: Any, column: ColumnJson) -> Any:
+    texts = [None if value is None else _document(value, column) for value in array.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _document(value: Any, column: ColumnJson) -> str:
+    """A value as JSON; what JSON has no type for as a text."""
+    if value is None:
+        return "null"
+    if _is_array(column):
+        one: ColumnJson = {**column, "mode": "NULLABLE"}
+        return f"[{', '.join(_document(each, one) for each in value)}]"
+    if "fields" in column:
+        members = (
+            f"{json.dumps(f['name'])}: {_document(value[f['name']], f)}" for f in column["fields"]
+        )
+        return f"{{{', '.join(members)}}}"
+    if column["type"] == "JSON":
+        return str(value)
+    if column["type"] in _DECIMALS:
+        return format(Decimal(value).normalize(), "f")
+    if isinstance(value, bytes):
+        return json.dumps(b64encode(value).decode())
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _version(seen: TableSeen) -> str:

@@ -292,6 +292,9 @@ KINDS = {
     "members": ("SET('a','b')", "'a,b'", "ARRAY<STRING>", "['b', 'a']"),
     "document": ("JSON", """'{"a": 1, "b": "x"}'""", "STRUCT<a INT64, b STRING>",
                  "STRUCT(1, 'x')"),
+    "nested": ("JSON", """'{"n": 1.5, "j": [{"x": 1}]}'""",
+               "STRUCT<n NUMERIC, j ARRAY<JSON>>", """STRUCT(NUMERIC '1.5', [JSON '{"x":1}'])"""),
+    "numbers": ("JSON", "'[1.5, 100]'", "ARRAY<BIGNUMERIC>", "[BIGNUMERIC '1.5', BIGNUMERIC '100']"),
 }  # fmt: skip
 """Column → MySQL's type and value, BigQuery's type and value."""
 CHANGED = {
@@ -303,6 +306,8 @@ CHANGED = {
     "t": "TIME '23:59:59.999998'",
     "z": "TIMESTAMP '2024-01-31 14:00:00.000002+02'",
     "document": "STRUCT(2, 'x')",
+    "nested": """STRUCT(NUMERIC '1.5', [JSON '{"x":2}'])""",
+    "numbers": "[BIGNUMERIC '1.5', BIGNUMERIC '101']",
 }
 
 
