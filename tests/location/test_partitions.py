@@ -277,20 +277,20 @@ def test_what_is_made_of_clean_is_due_when_a_sync_changed_it(
     clean = daemon.table("grows").key("clean")
 
     @dg.asset(deps=[clean], automation_condition=dg.AutomationCondition.any_deps_updated())
-    def report() -> None: ...
+    def weekly() -> None: ...
 
-    mine = dg.Definitions([*(daemon.defs.assets or ()), report], resources=daemon.defs.resources)
+    mine = dg.Definitions([*(daemon.defs.assets or ()), weekly], resources=daemon.defs.resources)
     daemon.tick()
     before = dg.evaluate_automation_conditions(mine, instance)
     quiet = dg.evaluate_automation_conditions(mine, instance, cursor=before.cursor)
-    assert quiet.get_num_requested(report.key) == 0
+    assert quiet.get_num_requested(weekly.key) == 0
     with server.admin("green") as admin, admin.cursor() as cursor:
         cursor.execute("INSERT INTO grows SELECT MAX(id) + 1, 0 FROM grows")
         admin.commit()
     location.command("sync", "grows")
     daemon.tick()
     due = dg.evaluate_automation_conditions(mine, instance, cursor=quiet.cursor)
-    assert due.get_num_requested(report.key) == 1
+    assert due.get_num_requested(weekly.key) == 1
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ import pytest
 
 from mirrorlake.bigquery.api import client
 from mirrorlake.bigquery.ledger import Publications
-from mirrorlake.bigquery.loads import publish
+from mirrorlake.bigquery.loads import begin_load
 from mirrorlake.errors import BigQueryError, MirrorlakeError, SchemaError
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.runtime.google import clients
@@ -102,7 +102,7 @@ def test_a_load_that_fails_leaves_the_old_rows(
     synced(workspace)
     before = rows_there(cloud, dataset)
     sql("UPDATE t SET a = 'new' WHERE id = 3")
-    upload = publish.upload_rows
+    upload = begin_load.upload_rows
 
     def damaging(bigquery: Any, publication: str, *rest: Any) -> Any:
         staged = upload(bigquery, publication, *rest)
@@ -111,7 +111,7 @@ def test_a_load_that_fails_leaves_the_old_rows(
         return staged
 
     with monkeypatch.context() as patch:
-        patch.setattr(publish, "upload_rows", damaging)
+        patch.setattr(begin_load, "upload_rows", damaging)
         with pytest.raises(BigQueryError, match="was not loaded into BigQuery") as found:
             synced(workspace)
     assert "parquet" in str(found.value).lower()

@@ -94,7 +94,11 @@ def there(server: MariaDB, place: Place, running_cloud: Cloud) -> Iterator[There
             create_shop(admin, customers=600)
         chosen = "defaults:\n  verify: false\n  publish: [lake, bigquery]"
         contract = demo_contract(server.port).replace("defaults:", chosen, 1)
-        where = {"bigquery": running_cloud.section(), "lake": {"warehouse": "lake"}}
+        where: dict[str, dict[str, Any]] = {
+            "bigquery": running_cloud.section(),
+            "lake": {"warehouse": "lake"},
+        }
+        where["spark"] = {"folds_from": 0}  # else small layers are made again, and loaded whole
         where["ledger"] = {"url": "sqlite:///ledger.db"}
         path = place.folder / "demo.yaml"
         path.write_text(f"{contract}\n{yaml.safe_dump(where)}", encoding="utf-8")

@@ -26,7 +26,7 @@ from tests.integration.bigquery.published import (
 from tests.support.bigquery.emulator import BUCKET, PROJECT, GoogleCloud
 from tests.support.bigquery.live import LABEL, PROJECT_VARIABLE
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.full

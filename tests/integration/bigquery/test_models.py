@@ -74,13 +74,13 @@ class Made:
         for one in statements:
             self.place.spark.get().sql(one.format(self.lake_name))
 
-    def run(self, *, again: bool = False) -> None:
+    def run(self, *, again: bool = False, rebuild: bool = False) -> None:
         """Its table's partitions, after a sync of what it reads."""
         sync_table(self.workspace, self.workspace.config.table("t"))
         project, catalogue = compile_project(self.workspace.config, self.workspace.lake)
         states = States(project, catalogue, self.workspace.lake, self.workspace.ledger)
         model = project.model(self.contract.model)
-        run_model(self.workspace, states, model, model.scopes, again=again)
+        run_model(self.workspace, states, model, model.scopes, again=again, rebuild=rebuild)
 
     def publish(self) -> PublishOutcome:
         return publish_table(self.workspace, self.contract, client_of(self.workspace))
@@ -208,8 +208,7 @@ def test_all_rows_are_loaded_where_partitions_do_not_tell(made: Callable[..., Ma
     model.assert_exact()
     # Made again by other partitions, and by another layout.
     model = made()
-    model.spark("DROP TABLE {}")
-    model.run()
+    model.run(rebuild=True)
     other = model.publish()
     assert other.how == "all rows"
     model.assert_exact()

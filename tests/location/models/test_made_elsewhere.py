@@ -137,7 +137,7 @@ def test_drift_is_a_verdict_and_rows_are_not_counted_then(watched: Watched) -> N
         update.add_column("more", LongType())
     (event,) = watched.tick().asset_events
     assert event.passed
-    assert event.description == "1 columns as declared; there and not declared: more"
+    assert event.description == "1 column as declared; there and not declared: more"
 
 
 def test_a_table_that_cannot_be_looked_at_keeps_no_green_verdict(watched: Watched) -> None:
