@@ -31,6 +31,7 @@ PROGRAM = """
 import json
 from pathlib import Path
 from mirrorlake import *
+from mirrorlake.landing.land import land_table, look_for
 from mirrorlake.operations.repairing.restore_ledger import rebuild_table
 
 config = load_config(Path("mirrorlake.yaml"))
