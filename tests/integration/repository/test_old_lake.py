@@ -131,13 +131,16 @@ def test_todays_code_goes_on_with_it(old: MariaDB) -> None:
     assert program.returncode == 0
     told: dict[str, Any] = json.loads(answer)
     assert told["states"] == ["success"] * 4
-    assert told["found"] == dict.fromkeys(("codes", "customers", "events", "rates"), EQUAL)
+    # Rows are; raw's views have the earlier release's text until the next sync makes them again.
+    assert told["found"] == {
+        name: ["equal", "different", "equal"] for name in ("codes", "customers", "events", "rates")
+    }
     # Nothing is read as a whole but the full copy: history goes on.
     assert told["synced"] == {
         **{"codes": "live", "customers": "live"},
         **{"events": "live", "rates": "full"},
     }
-    assert told["after"] == told["found"]
+    assert told["after"] == dict.fromkeys(told["found"], EQUAL)
     assert told["landed"] == [[20260303000000, 41, 41]]
     assert told["refolded"] == "equal"
     assert told["maintained"] > 2
