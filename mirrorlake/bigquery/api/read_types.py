@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mirrorlake.bigquery.api.types import NUMERIC_SCALE, NUMERIC_WHOLE
-from mirrorlake.runtime.google.tables import ColumnJson
+from mirrorlake.runtime.google.tables import DECIMALS, ColumnJson, is_array
 
 MOST_DIGITS = 38
 """Of a decimal of Spark's."""
@@ -24,7 +24,7 @@ def type_read(column: ColumnJson) -> str | None:
     'array<string>'
     """
     inner = _of_one(column)
-    if inner is not None and column.get("mode") == "REPEATED":
+    if inner is not None and is_array(column):
         return f"array<{inner}>"
     return inner
 
@@ -34,7 +34,7 @@ def may_fit(column: ColumnJson, declared: str) -> bool:
     has more digits than any decimal of Spark's, and few use them."""
     return (
         column["type"] in ("BIGNUMERIC", "BIGDECIMAL")
-        and column.get("mode") != "REPEATED"
+        and not is_array(column)
         and declared.startswith("decimal(")
         and type_read(column) is None
     )
@@ -42,14 +42,14 @@ def may_fit(column: ColumnJson, declared: str) -> bool:
 
 def is_required(column: ColumnJson) -> bool:
     """Whether a column is never NULL; an array is empty instead."""
-    return column.get("mode") in ("REQUIRED", "REPEATED")
+    return column.get("mode") == "REQUIRED" or is_array(column)
 
 
 def _of_one(column: ColumnJson) -> str | None:
     kind = column["type"]
     if kind in ("RECORD", "STRUCT"):
         return _struct(column.get("fields", []))
-    if kind in ("NUMERIC", "DECIMAL", "BIGNUMERIC", "BIGDECIMAL"):
+    if kind in DECIMALS:
         return _decimal(column)
     if kind == "TIMESTAMP" and column.get("timestampPrecision", "6") != "6":
         return None

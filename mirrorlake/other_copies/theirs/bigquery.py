@@ -20,10 +20,12 @@ from mirrorlake.errors import ConfigError, LakeError
 from mirrorlake.other_copies.theirs.streamed import put_aside
 from mirrorlake.other_copies.theirs.table import TheirRows
 from mirrorlake.runtime.google.tables import (
+    DECIMALS,
     BigQueryReader,
     BigQueryTable,
     ColumnJson,
     TableSeen,
+    is_array,
     written,
 )
 from mirrorlake.runtime.plural import plural
@@ -32,7 +34,6 @@ from mirrorlake.schema.reserved_names import dataset_in_bigquery, table_in_bigqu
 SCHEME: Final = "bigquery://"
 _MOST_DIGITS = 38
 """Of a decimal of DuckDB's."""
-_DECIMALS: Final = ("NUMERIC", "DECIMAL", "BIGNUMERIC", "BIGDECIMAL")
 _AS_PRINTED: Final = ("JSON", "INTERVAL", "RANGE", "GEOGRAPHY", "BIGNUMERIC", "BIGDECIMAL")
 """Types whose values are read as BigQuery prints them: Arrow, DuckDB or Google's library has none
 that holds each of them as it is."""
@@ -137,7 +138,7 @@ def _field(column: ColumnJson, read: pa.Schema) -> pa.Field:
     digits = (int(column.get("precision", "0")), int(column.get("scale", "0")))
     if _is_document(column):
         return pa.field(field.name, pa.string())
-    if column["type"] in _DECIMALS and not _is_array(column) and 0 < digits[0] <= _MOST_DIGITS:
+    if column["type"] in DECIMALS and not is_array(column) and 0 < digits[0] <= _MOST_DIGITS:
         return pa.field(field.name, pa.decimal128(*digits))
     return field
 
@@ -159,12 +160,8 @@ def _rows(
 def _is_document(column: ColumnJson) -> bool:
     """Whether an array or struct is kept as JSON: its JSON would be a text within it, and its
     decimals would have zeros that say nothing."""
-    nested = _is_array(column) or "fields" in column
-    return nested and any(one["type"] in ("JSON", *_DECIMALS) for one in _leaves(column))
-
-
-def _is_array(column: ColumnJson) -> bool:
-    return column.get("mode") == "REPEATED"
+    nested = is_array(column) or "fields" in column
+    return nested and any(one["type"] in ("JSON", *DECIMALS) for one in _leaves(column))
 
 
 def _leaves(column: ColumnJson) -> Iterator[ColumnJson]:
@@ -184,7 +181,7 @@ def _document(value: Any, column: ColumnJson) -> str:
     """A value as JSON; what JSON has no type for as a text."""
     if value is None:
         return "null"
-    if _is_array(column):
+    if is_array(column):
         one: ColumnJson = {**column, "mode": "NULLABLE"}
         return f"[{', '.join(_document(each, one) for each in value)}]"
     if "fields" in column:
@@ -194,11 +191,20 @@ def _document(value: Any, column: ColumnJson) -> str:
         return f"{{{', '.join(members)}}}"
     if column["type"] == "JSON":
         return str(value)
-    if column["type"] in _DECIMALS:
-        return format(Decimal(value).normalize(), "f")
+    if column["type"] in DECIMALS:
+        return _plain_number(format(Decimal(value), "f"))
     if isinstance(value, bytes):
         return json.dumps(b64encode(value).decode())
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _plain_number(digits: str) -> str:
+    """A number without zeros at its end that say nothing; `Decimal.normalize` rounds to 28 digits.
+
+    >>> _plain_number("100.500000000"), _plain_number("100"), _plain_number("-0.000000000")
+    ('100.5', '100', '-0')
+    """
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def _version(seen: TableSeen) -> str:

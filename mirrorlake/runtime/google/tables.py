@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
 from mirrorlake.errors import BigQueryError
 from mirrorlake.runtime.google.clients import (
@@ -56,6 +56,15 @@ class ColumnJson(TypedDict):
     fields: NotRequired[list[ColumnJson]]
 
 
+DECIMALS: Final = ("NUMERIC", "DECIMAL", "BIGNUMERIC", "BIGDECIMAL")
+"""The types of decimals, by both names that BigQuery has for each."""
+
+
+def is_array(column: ColumnJson) -> bool:
+    """Whether each value of a column is an array."""
+    return column.get("mode") == "REPEATED"
+
+
 def written(column: ColumnJson) -> str:
     """A column's type in BigQuery's words.
 
@@ -65,7 +74,7 @@ def written(column: ColumnJson) -> str:
     given = (column.get("precision"), column.get("scale"))
     digits = ", ".join(one for one in given if one is not None)
     kind = f"{column['type']}({digits})" if digits else column["type"]
-    return f"ARRAY<{kind}>" if column.get("mode") == "REPEATED" else kind
+    return f"ARRAY<{kind}>" if is_array(column) else kind
 
 
 @dataclass(frozen=True)
@@ -183,8 +192,8 @@ class BigQueryReader:
         if count != seen.rows:
             raise BigQueryError(
                 f"{seen.table} has {seen.rows:,} rows, and {count:,} of them were read",
-                next_step="See that whoever runs Mirrorlake may read all of its rows, then run "
-                "again",
+                next_step="Check that the account that runs Mirrorlake may read all of the "
+                "table's rows, then run it again",
             )
 
     def _pages(self, seen: TableSeen, columns: Sequence[ColumnJson]) -> Iterator[pa.RecordBatch]:

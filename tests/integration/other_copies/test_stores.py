@@ -294,6 +294,8 @@ KINDS = {
                  "STRUCT(1, 'x')"),
     "nested": ("JSON", """'{"n": 1.5, "j": [{"x": 1}]}'""",
                "STRUCT<n NUMERIC, j ARRAY<JSON>>", """STRUCT(NUMERIC '1.5', [JSON '{"x":1}'])"""),
+    "digits": ("JSON", "'[99999999999999999999999999999.123456789]'", "ARRAY<NUMERIC>",
+             "[NUMERIC '99999999999999999999999999999.123456789']"),
     "numbers": ("JSON", "'[1.5, 100]'", "ARRAY<BIGNUMERIC>", "[BIGNUMERIC '1.5', BIGNUMERIC '100']"),
 }  # fmt: skip
 """Column → MySQL's type and value, BigQuery's type and value."""
