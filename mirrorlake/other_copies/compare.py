@@ -4,13 +4,13 @@ under what its two types mean. Nothing is written but to a folder that is gone a
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
-from mirrorlake.config.fields import nearest
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ConfigError, LakeError, MirrorlakeError, ProofError
 from mirrorlake.other_copies.database import open_database, working_folder
@@ -62,14 +62,15 @@ def compare_copy(
     with working_folder() as folder, open_database(folder) as database:
         their = theirs.open(database, folder)
         readable, unreadable = columns_of(table)
-        out = _spelt(table, terms.left_out)
-        asked = [one for one in out if one not in unreadable]
-        found = map_columns(readable, their.columns, terms.columns, asked)
-        key = _key_of(table, found, terms)
+        out, key = _spelt(table, terms.left_out), _spelt(table, terms.key)
+        asked = ([one for one in names if one not in unreadable] for names in (out, key))
+        found = map_columns(readable, their.columns, terms.columns, *asked)
+        key = key or table.primary_key()
+        _refuse_unpaired(name, key, found, out)
         paired, unpaired = _paired(found, their)
         _refuse_key(name, key, paired)
         ours = read_ours(source, table, [one.ours for one in paired.columns], folder)
-        try:
+        with _translated(name, terms):
             _make_sides(database, ours, their, found, paired, terms)
             paired.choose_ways(database)
             counts = _Counts.of(database, found, their)
@@ -78,8 +79,6 @@ def compare_copy(
                 differences, equal = rows.find(counts.ours)
             else:
                 differences, equal = compare_multisets(database, paired)
-        except duckdb.Error as error:
-            raise _not_compared(name, terms, error) from error
         if not their.is_same():
             raise LakeError(
                 f"{theirs.place} was changed while it was read",
@@ -116,32 +115,24 @@ def _spelt(table: SourceTable, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(known.get(name.lower(), name) for name in names)
 
 
-def _key_of(table: SourceTable, found: ColumnMap, terms: CopyTerms) -> tuple[str, ...]:
-    """The columns by which rows are paired: MySQL's spelling of those that are asked for."""
-    known = {column.name.lower(): column.name for column in table.columns}
-    for name in terms.key:
-        if name.lower() not in known:
-            raise ConfigError(
-                f"--key: MySQL has no column {name!r}{nearest(name, [*known.values()])}",
-                next_step="Name columns of MySQL's table",
-            )
-    key = tuple(known[name.lower()] for name in terms.key) or table.primary_key()
-    there = {one.column.name for one, _ in found.pairs}
-    if lost := [name for name in key if name in _spelt(table, terms.left_out)]:
+def _refuse_unpaired(
+    name: str, key: Sequence[str], found: ColumnMap, left_out: Sequence[str]
+) -> None:
+    """See that the copy has the columns by which rows are to be paired."""
+    if lost := [one for one in key if one in left_out]:
         raise ConfigError(
             f"{', '.join(lost)} is left out (--leave-out), and rows are paired by it",
-            table=f"{table.database}.{table.name}",
+            table=name,
             next_step="Compare it, or name another key (--key)",
         )
-    if lost := [name for name in key if name not in there]:
+    there = {one.column.name for one, _ in found.pairs}
+    if lost := [one for one in key if one not in there]:
         raise ConfigError(
-            f"the copy of {table.database}.{table.name} has no {', '.join(lost)}, by which its "
-            "rows would be paired",
-            table=f"{table.database}.{table.name}",
+            f"the copy of {name} has no {', '.join(lost)}, by which its rows would be paired",
+            table=name,
             next_step=f"Say which column it is (--map theirs={lost[0]}), or name another key "
             "(--key)",
         )
-    return key
 
 
 def _paired(found: ColumnMap, their: TheirRows) -> tuple[PairedColumns, dict[str, str]]:
@@ -158,7 +149,7 @@ def _paired(found: ColumnMap, their: TheirRows) -> tuple[PairedColumns, dict[str
         else:
             if kind.kind == "text" and "numeric" in written.lower():
                 pairing = replace(pairing, notes=())  # DuckDB has no such numbers: read as text
-            paired.add(PairedColumn(ours, name, kind, pairing, written))
+            paired.columns.append(PairedColumn(ours, name, kind, pairing, written))
     return paired, unpaired
 
 
@@ -248,6 +239,14 @@ class _Counts:
             [(total,)] = database.execute(f"SELECT count(*) FROM {their.relation}").fetchall()  # noqa: S608
             marked = total - all_theirs
         return cls(ours, theirs, all_ours - ours, marked)
+
+
+@contextmanager
+def _translated(name: str, terms: CopyTerms) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise _not_compared(name, terms, error) from error
 
 
 def _not_compared(name: str, terms: CopyTerms, error: Exception) -> MirrorlakeError:

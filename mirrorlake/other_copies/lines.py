@@ -66,7 +66,7 @@ def scope_lines(found: ComparedCopy) -> Iterator[str]:
             "rows that are not there"
         )
     if found.where:
-        left = plural(found.outside, "row", "rows")
+        left = plural(found.outside, "row")
         yield (
             f"only rows where {found.where}; left out: {left} of MySQL outside of it, with the "
             "copy's rows of the same keys"

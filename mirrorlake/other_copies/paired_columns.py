@@ -50,9 +50,6 @@ class PairedColumns:
     def names(self) -> list[str]:
         return [one.name for one in self.columns]
 
-    def add(self, column: PairedColumn) -> None:
-        self.columns.append(column)
-
     def choose_ways(self, database: Any) -> None:
         """Take one way for each column whose values may be written in several: the one by which
         most values of MySQL's are in the copy (views `ours` and `theirs`)."""

@@ -88,13 +88,16 @@ def _check(
         database, name = _place(asked.table, url.database, connection)
         listed = _tables_in(connection, database)
         wanted = None if name is None else _exactly(name, database, listed)
+        terms, left_out = asked.terms, tuple[str, ...]()
+        if wanted is None:  # then it is tables that are left out
+            terms, left_out = replace(terms, left_out=()), terms.left_out
+            listed = _but(listed, left_out)
         found = find_tables(asked.against, asked.their_table or wanted)
         pairs = _pairs(asked, listed, wanted, found)
         tables = {mine: read_table(connection, database, mine) for mine, _ in pairs} if (
             wanted is not None
         ) else {}  # fmt: skip
     compared = Outcomes[ComparedCopy]()
-    terms = asked.terms if wanted is not None else replace(asked.terms, left_out=())
 
     def compare(mine: str, theirs: TheirTable) -> ComparedCopy:
         table = tables.get(mine)
@@ -113,11 +116,11 @@ def _check(
         return ComparedCopies(tuple(compared.results))
     paired = {mine for mine, _ in pairs}
     places = {theirs.place for _, theirs in pairs}
-    places |= {one.place for name in asked.terms.left_out for one in _alike(name, found)}
+    places |= {one.place for name in left_out for one in _alike(name, found)}
     return ComparedCopies(
         tuple(compared.results),
         tuple(compared.failures),
-        tuple(one for one in _but(listed, asked.terms.left_out) if one not in paired),
+        tuple(one for one in listed if one not in paired),
         tuple(one.name for one in found if one.place not in places),
     )
 
@@ -198,7 +201,7 @@ def _pairs(
         only = found[0] if len(found) == 1 else _called(wanted, found, asked.against)
         return [(wanted, only)]
     pairs: list[tuple[str, TheirTable]] = []
-    for mine in _but(listed, asked.terms.left_out):
+    for mine in listed:
         alike = _alike(mine, found)
         if len(alike) > 1:
             raise _several(mine, alike)

@@ -83,6 +83,7 @@ def map_columns(
     types: Mapping[str, str],
     declared: Mapping[str, str],
     left_out: Sequence[str],
+    key: Sequence[str] = (),
 ) -> ColumnMap:
     """Pair columns: those that are declared, then by name, by name in any case, and by what tools
     make of a name (``Customer ID`` → ``customer_id``).
@@ -91,12 +92,13 @@ def map_columns(
         types: the copy's columns, with DuckDB's types.
         declared: the copy's name → MySQL's.
         left_out: MySQL's columns that are not to be compared.
+        key: MySQL's columns by which rows are to be paired.
 
     Raises:
-        ConfigError: a name that was declared or left out is not there, or no column is in both.
+        ConfigError: a name that was given is not there, or no column is in both.
     """
     names, theirs = [one.column.name for one in ours], [*types]
-    _refuse_unknown(names, theirs, declared, left_out)
+    _refuse_unknown(names, theirs, declared, {"--leave-out": left_out, "--key": key})
     found = {_name_in(names, mine): their for their, mine in declared.items()}
     free = [name for name in theirs if name not in found.values()]
     for form in (str, str.lower, _plain):
@@ -142,8 +144,13 @@ def _refuse_unknown(
     names: Sequence[str],
     theirs: Sequence[str],
     declared: Mapping[str, str],
-    left_out: Sequence[str],
+    given: Mapping[str, Sequence[str]],
 ) -> None:
+    """See that all names that were given are there.
+
+    Args:
+        given: MySQL's columns, by the option that names them.
+    """
     for their, mine in declared.items():
         if their not in theirs:
             raise ConfigError(
@@ -151,13 +158,11 @@ def _refuse_unknown(
                 f"{nearest(their, [*theirs])}",
                 next_step=f"It has {_some(theirs)}",
             )
-    for option, mine in (
-        *(("--map", one) for one in declared.values()),
-        *(("--leave-out", one) for one in left_out),
-    ):
-        if mine.lower() not in [name.lower() for name in names]:
+    known = {name.lower() for name in names}
+    for option, asked in {"--map": declared.values(), **given}.items():
+        if unknown := [one for one in asked if one.lower() not in known]:
             raise ConfigError(
-                f"{option}: MySQL has no column {mine!r}{nearest(mine, [*names])}",
+                f"{option}: MySQL has no column {unknown[0]!r}{nearest(unknown[0], [*names])}",
                 next_step=f"It has {_some(names)}",
             )
 

@@ -74,7 +74,7 @@ def find_drift(workspace: Workspace, catalogue: Catalogue, computed: Sequence[Co
             with session(workspace.config.sources[source]) as connection:
                 for contract in mine:
                     _look(workspace, catalogue, contract, connection, found)
-                unmirrored += _unmirrored(workspace.config, source, connection)
+                unmirrored += _unmirrored(workspace.config, mine, connection)
         except SourceError as error:
             lost[source], code = str(error), code or error.exit_code
     altered = {name: table for some in found.altered.values() for name, table in some.items()}
@@ -86,9 +86,15 @@ def find_drift(workspace: Workspace, catalogue: Catalogue, computed: Sequence[Co
     return Drift(changes, lost, code, tuple(unmirrored))
 
 
-def _unmirrored(config: Config, source: str, connection: Connection[Any]) -> Iterator[str]:
-    """The tables of a source that no contract names, in databases of which one names some."""
-    mine = [one for one in config.tables if one.source == source]
+def _unmirrored(
+    config: Config, mine: Sequence[TableContract], connection: Connection[Any]
+) -> Iterator[str]:
+    """The tables of a source that no contract names, in databases of which one names some.
+
+    Args:
+        mine: the source's contracts.
+    """
+    source = mine[0].source
     for database in sorted({one.database for one in mine}):
         known = {one.table.lower() for one in mine if one.database == database}
         tenants = (one for one in config.tenants if source in one.servers)

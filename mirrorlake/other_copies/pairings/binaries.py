@@ -56,12 +56,8 @@ def shape(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     if found is None:
         return None
     ours = f"hex({o})"
-    if kind.kind == "bytes":
-        theirs = f"hex({t})"
-        same, zero = f"{ours}[9:] = {theirs}", f"starts_with({ours}, '00000000')"
-    else:
-        theirs = f"upper(CAST({t} AS VARCHAR))"
-        same, zero = f"{ours}[9:] = {theirs}", f"starts_with({ours}, '00000000')"
+    theirs = f"hex({t})" if kind.kind == "bytes" else f"upper(CAST({t} AS VARCHAR))"
+    same, zero = f"{ours}[9:] = {theirs}", f"starts_with({ours}, '00000000')"
     losses = [
         Loss("as_wkb", f"{zero} AND {same}"),
         Loss("srid", same),
@@ -70,6 +66,5 @@ def shape(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     if kind.kind == "text":
         shapes = "POINT|LINESTRING|POLYGON|MULTI|GEOMETRYCOLLECTION|SRID"
         losses.append(Loss("as_wkt", f"regexp_matches({theirs}, '^\\s*({shapes})')"))
-    every = (replace(one, losses=(*losses, *one.losses)) for one in (found, *found.ways))
-    whole, *ways = every
+    whole, *ways = (replace(one, losses=(*losses, *one.losses)) for one in (found, *found.ways))
     return replace(whole, ways=tuple(ways))

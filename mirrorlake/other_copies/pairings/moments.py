@@ -33,24 +33,21 @@ def moment(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
 
 
 _UNITS = {"days": _DAY, "seconds": _SECOND, "milliseconds": 1_000, "microseconds": 1}
+_FINER = "nanoseconds"
 
 
 def _numbered(column: Column, o: str, ours: str, t: str, kind: TheirType) -> Pairing:
     """A date or time as a number since 1970, in one unit for the whole column."""
-    number = _whole(t, kind)
-    counted = {unit: _in_us(f"{number} * {us}") for unit, us in _UNITS.items()}
-    counted["nanoseconds"] = _in_us(_thousandth(number))
-    if column.data_type != "date":
-        del counted["days"]
-    ways = [
-        Pairing(ours, theirs, _losses(column, o, ours, t, theirs, kind),
-                (f"dates as {unit} since 1970",))
-        for unit, theirs in counted.items()
-    ]  # fmt: skip
-    theirs = _in_us(f"{number} * {_unit_of(number, column.data_type == 'date')}")
-    losses = _losses(column, o, ours, t, theirs, kind)
-    whole = Pairing(ours, theirs, losses, ("dates as numbers since 1970",))
-    return whole.one_of("other_unit", *ways)
+    is_date, number = column.data_type == "date", _whole(t, kind)
+
+    def paired(theirs: str, words: str) -> Pairing:
+        losses = _losses(column, o, ours, t, theirs, kind)
+        return Pairing(ours, theirs, losses, (f"dates as {words} since 1970",))
+
+    units = (unit for unit in (*_UNITS, _FINER) if is_date or unit != "days")
+    ways = (paired(_in_us(number, unit), unit) for unit in units)
+    by_size = f"TRY_CAST({number} * {_unit_of(number, is_date)} AS BIGINT)"
+    return paired(by_size, "numbers").one_of("other_unit", *ways)
 
 
 def _whole(t: str, kind: TheirType) -> str:
@@ -59,12 +56,13 @@ def _whole(t: str, kind: TheirType) -> str:
     return number if kind.kind == "integer" else f"CASE WHEN {t} = trunc({t}) THEN {number} END"
 
 
-def _in_us(number: str) -> str:
-    return f"TRY_CAST({number} AS BIGINT)"
-
-
-def _thousandth(number: str) -> str:
-    return f"CASE WHEN ({number}) % 1000 = 0 THEN ({number}) // 1000 END"
+def _in_us(number: str, unit: str) -> str:
+    """SQL of so many of a unit in whole microseconds."""
+    if unit == _FINER:
+        found = f"CASE WHEN ({number}) % 1000 = 0 THEN ({number}) // 1000 END"
+    else:
+        found = f"{number} * {_UNITS[unit]}"
+    return f"TRY_CAST({found} AS BIGINT)"
 
 
 def _instant(t: str, kind: TheirType) -> str:
@@ -222,13 +220,10 @@ def time(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
 
 def _timed(column: Column, ours: str, t: str, kind: TheirType) -> Pairing:
     """A TIME as a number, in one unit for the whole column."""
-    number = _whole(t, kind)
     counted = {
-        "microseconds": _in_us(number),
-        "milliseconds": _in_us(f"{number} * 1000"),
-        "seconds": _in_us(f"round({t} * 1000000)"),
-        "nanoseconds": _in_us(_thousandth(number)),
+        unit: _in_us(_whole(t, kind), unit) for unit in ("microseconds", "milliseconds", _FINER)
     }
+    counted["seconds"] = f"TRY_CAST(round({t} * {_SECOND}) AS BIGINT)"  # they may have fractions
     first, *others = (
         Pairing(ours, theirs, _time_losses(column, ours, t, theirs), (f"times as {unit}",))
         for unit, theirs in counted.items()

@@ -84,27 +84,21 @@ def label(column: Column, o: str, t: str, kind: TheirType) -> Pairing | None:
     if found is None:
         return None
     number = number_of(t, kind)
-    losses: list[Loss] = []
-    bits = ""
-    if column.data_type == "enum":
-        losses.append(Loss("enum_index", f"{number} = coalesce(list_position({listed}, {o}), 0)"))
-    else:
-        members = f"list_transform(string_split({o}, ','), lambda m : list_position({listed}, m))"
-        bits = f"list_sum(list_transform({members}, lambda p : CAST(pow(2, p - 1) AS HUGEINT)))"
-        theirs = f"list_sort(string_split(CAST({t} AS VARCHAR), ','))"
-        written = f"from_json(CAST({t} AS VARCHAR), '[\"VARCHAR\"]')"
-        ours = f"(CASE WHEN {o} = '' THEN [] ELSE list_sort(string_split({o}, ',')) END)"
-        losses += [
-            Loss(
-                "set_list",
-                f"starts_with(CAST({t} AS VARCHAR), '[') AND list_sort({written}) = {ours}",
-            ),
-            Loss("set_order", f"list_sort(string_split({o}, ',')) = {theirs}"),
-        ]
     notes = found.notes if kind.kind in ("text", "bytes") else ()
-    as_text = Pairing(found.ours, found.theirs, (*losses, *found.losses), notes)
     if column.data_type == "enum":
-        return as_text
+        index = Loss("enum_index", f"{number} = coalesce(list_position({listed}, {o}), 0)")
+        return Pairing(found.ours, found.theirs, (index, *found.losses), notes)
+    members = f"list_transform(string_split({o}, ','), lambda m : list_position({listed}, m))"
+    bits = f"list_sum(list_transform({members}, lambda p : CAST(pow(2, p - 1) AS HUGEINT)))"
+    theirs = f"list_sort(string_split(CAST({t} AS VARCHAR), ','))"
+    written = f"from_json(CAST({t} AS VARCHAR), '[\"VARCHAR\"]')"
+    ours = f"(CASE WHEN {o} = '' THEN [] ELSE list_sort(string_split({o}, ',')) END)"
+    is_list = f"starts_with(CAST({t} AS VARCHAR), '[') AND list_sort({written}) = {ours}"
+    losses = (
+        Loss("set_list", is_list),
+        Loss("set_order", f"list_sort(string_split({o}, ',')) = {theirs}"),
+    )
+    as_text = Pairing(found.ours, found.theirs, (*losses, *found.losses), notes)
     numbered = Pairing(
         f"CAST(CASE WHEN {o} = '' THEN 0 ELSE {bits} END AS VARCHAR)",
         f"CAST({number} AS VARCHAR)",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from benchmarks.report import RESULTS, ROOT
+
 PAGE = (ROOT / "docs" / "comparison.md").read_text("utf-8")
 OURS = "mirrorlake sync"
 
 
 def figure(part: str, section: int, column: str, *row: str) -> float:
     """A cell of a table of a part's results; its row by how the first cells begin."""
-    result = json.loads((ROOT / "benchmarks" / "results" / f"{part}.json").read_text("utf-8"))
+    result = json.loads((RESULTS / f"{part}.json").read_text("utf-8"))
     table = result["figures"][section]
     [found] = [
         cells

@@ -52,6 +52,9 @@ from mirrorlake.runtime.database_waits import step_for
 from mirrorlake.runtime.permissions import held
 from mirrorlake.runtime.replaced_file import FileMark, file_of, mark_of
 
+_FILE_STEP = "See that this user may read and write the file and its folder"
+_SERVER_STEP = "See that the server runs and lets this user in (lake.catalog.uri)"
+
 
 class Connection:
     """An open catalog and the storage under it.
@@ -141,19 +144,20 @@ class Connection:
             with self._rest_errors(what):
                 yield
         except OperationalError as error:
-            locked, local = "locked" in str(error.orig), self.catalog_uri().startswith("sqlite")
-            waited = f" (waited {_seconds(self.config.catalog.wait)} s)" if locked else ""
-            if locked:
+            if "locked" in str(error.orig):
+                waited = _seconds(self.config.catalog.wait)
                 raise LakeError(
-                    f"the lake's catalog {self.warehouse} is locked by another writer{waited}",
+                    f"the lake's catalog {self.warehouse} is locked by another writer "
+                    f"(waited {waited} s)",
                     next_step="Try again when the other writer is done; nothing was written",
                     table=str(what),
                     retryable=True,
                 ) from error
+            uri = self.catalog_uri()
+            local = uri.startswith("sqlite")
             raise CatalogFailed(
-                f"the lake's catalog {hide_url(self.catalog_uri())} is not usable: "
-                f"{words_of(error)}",
-                next_step=step_for(error.orig, _usable_step(local=local)),
+                f"the lake's catalog {hide_url(uri)} is not usable: {words_of(error)}",
+                next_step=step_for(error.orig, _FILE_STEP if local else _SERVER_STEP),
                 table=str(what),
                 # A server that restarts, or a connection that was lost: the next one may do.
                 retryable=not local and may_pass(error),
@@ -399,9 +403,3 @@ def _make_folder(folder: Path) -> None:
 
 def _seconds(wait: timedelta) -> int:
     return max(1, round(wait.total_seconds()))
-
-
-def _usable_step(*, local: bool) -> str:
-    if local:
-        return "See that this user may read and write the file and its folder"
-    return "See that the server runs and lets this user in (lake.catalog.uri)"

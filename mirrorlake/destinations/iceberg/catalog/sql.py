@@ -203,8 +203,7 @@ class LakeCatalog(SqlCatalog):
         staged = super()._update_and_stage_table(
             current_table, table_identifier, requirements, updates
         )
-        if current_table is None or staged.metadata != current_table.metadata:
-            staged.metadata = _in_order(staged.metadata)
+        staged.metadata = _in_order(staged.metadata)
         return staged
 
     @staticmethod
