@@ -52,6 +52,9 @@ OnSnapshot: TypeAlias = "Callable[[InSnapshot], None]"
 """Called when a snapshot was opened."""
 
 _SERVERS_WORDS = re.compile(r"(MySqlError|DriverError|IoError|CodecError) \{ (.*?) \}", re.DOTALL)
+# The reader's own words for a session that it did not get within its 30 seconds, for no reason that
+# anybody told it: a machine, or a server, that stood still for so long.
+_NO_SESSION = "timed out waiting for connection"
 
 
 @dataclass
@@ -225,8 +228,11 @@ def _failed(
     error: BaseException, source: SourceConfig, database: str, table: str | None
 ) -> SourceError:
     """The reader's error in our words: the server's own, or none; a row's value is never in it."""
-    found = _SERVERS_WORDS.search(without_secret(str(error), source))
-    words = found[2].strip() if found else "the reader met a value or an answer that it can't take"
+    told = without_secret(str(error), source)
+    found = _SERVERS_WORDS.search(told)
+    is_late = not found and told.startswith(_NO_SESSION)
+    own = "no session for the rows within 30 s" if is_late else _NOT_TAKEN
+    words = found[2].strip() if found else own
     code = re.match(r"ERROR (\d+)", words) if found and found[1] == "MySqlError" else None
     if code and int(code[1]) in STOPPED:
         return _stopped(source, table or f"of database {database}")
@@ -234,7 +240,10 @@ def _failed(
         return other_session(source)
     kind = TableLocked if code is not None and int(code[1]) == LOCKED else SourceError
     # A column that was there when the read was planned: the table was altered since.
-    passes = (is_retryable(int(code[1])) or int(code[1]) == _NO_COLUMN) if code else bool(found)
+    if code:
+        passes = is_retryable(int(code[1])) or int(code[1]) == _NO_COLUMN
+    else:
+        passes = bool(found) or is_late
     stays = f"{_STAYS} {step_of(int(code[1]))}".strip() if code else _STAYS
     held = LOCKED_STEP if kind is TableLocked else "Nothing of this load is visible: sync again"
     return kind(
@@ -247,6 +256,7 @@ def _failed(
 
 
 _NO_COLUMN = 1054
+_NOT_TAKEN = "the reader met a value or an answer that it can't take"
 _STAYS = "Nothing of this load is visible, and no sync reads the table until that is changed."
 
 

@@ -23,6 +23,7 @@ def source() -> SourceConfig:
         ("IoError { server disconnected }", True, "sync again"),
         ("MySqlError { ERROR 1044 (42000): Access denied }", False, "its grants"),
         ("MySqlError { ERROR 1054 (42S22): Unknown column }", True, "sync again"),
+        ("timed out waiting for connection", True, "sync again"),
         ("panicked: can't take this value", False, "until that is changed"),
     ],
 )
