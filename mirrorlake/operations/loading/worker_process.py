@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 READY = "ready"
 _PROGRAM = """
 from mirrorlake.runtime.quick_imports import importing
-from mirrorlake.sources.mysql.reading.carriers import start_carriers
-start_carriers()
+from mirrorlake.sources.mysql.reading.helper_processes import start_helpers
+start_helpers()
 with importing():
     from mirrorlake.runtime.pandas_imports import import_arrow_alone
     import_arrow_alone()

@@ -82,10 +82,10 @@ class SyncRun:
     def workspace(self) -> Workspace:
         """The one that all of them share."""
         from mirrorlake.runtime.pandas_imports import import_arrow_alone
-        from mirrorlake.sources.mysql.reading.carriers import start_carriers
+        from mirrorlake.sources.mysql.reading.helper_processes import start_helpers
 
         self._begin()
-        start_carriers()  # it imports what it needs while this process does
+        start_helpers()  # it imports what it needs while this process does
         with importing():
             import_arrow_alone()
             from mirrorlake.workspace import Workspace

@@ -3,21 +3,19 @@
 A long SELECT holds its table's metadata lock: an ALTER TABLE waits for it, and every statement of
 the application waits behind the ALTER. It holds old row versions too: InnoDB can't remove them, and
 the history list grows. So each load is watched over by one connection of a process of its own
-(`watcher`): a thread would stand still, for the reader holds the interpreter's lock while it waits
-for a row. The watcher ends the read by KILL; here the load learns why.
+(`lock_watcher`): a thread would stand still, for the reader holds the interpreter's lock while it
+waits for a row. The watcher ends the read by KILL; here the load learns why.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import select
 from typing import Self
 
 from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import ReadGivenUp
-from mirrorlake.sources.mysql.reading import lock_watcher
+from mirrorlake.sources.mysql.reading.helper_processes import HelperProcess, new_watcher
 from mirrorlake.sources.mysql.reading.route import login_of
 from mirrorlake.sources.mysql.sessions.connect import session_statements
 
@@ -28,26 +26,17 @@ _PATIENCE_SECONDS = 1
 class Guard:
     """Watches over the reads of one load while the block runs; `heed` raises once they were ended.
 
-    The watcher costs nothing before `_PATIENCE_SECONDS` have passed: until then a shell sleeps.
+    The watcher has no session before `_PATIENCE_SECONDS` have passed.
     """
 
     def __init__(self, source: SourceConfig, database: str, table: str, load_id: str) -> None:
         self._source, self._database, self._table = source, database, table
         self._load_id = load_id
-        self._child: subprocess.Popen[bytes] | None = None
-        self._said = b""
+        self._watcher: HelperProcess | None = None
+        self._reason: str | None = None
 
     def __enter__(self) -> Self:
-        wait = f'sleep {_PATIENCE_SECONDS}; exec "$0" "$@"'
-        self._child = subprocess.Popen(
-            ["/bin/sh", "-c", wait, sys.executable, "-P", lock_watcher.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
-        assert self._child.stdin is not None  # noqa: S101 (it has pipes)
-        assert self._child.stdout is not None  # noqa: S101
+        self._watcher = new_watcher()
         settings = {
             **login_of(self._source),
             "first": session_statements(self._source),
@@ -57,19 +46,13 @@ class Guard:
             "history_list": self._source.back_off.history_list,
             "patience": _PATIENCE_SECONDS,
         }
-        self._child.stdin.write(json.dumps(settings).encode() + b"\n")
-        os.set_blocking(self._child.stdout.fileno(), False)
+        self._watcher.tell(settings)
         return self
 
     def __exit__(self, *_: object) -> None:
-        child = self._child
-        if child is not None:
-            child.kill()
-            # Not `communicate`: the shell's sleep may hold the other ends a moment longer.
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    stream.close()
+        if self._watcher is not None:
+            self._watcher.end()
+            self._watcher = None
 
     def heed(self) -> None:
         """Raise if the load's reads were ended.
@@ -77,24 +60,25 @@ class Guard:
         Raises:
             ReadGivenUp: with the reason.
         """
-        if self._child is None or self._child.stdout is None:
+        self._listen()
+        if self._reason is None:
             return
-        try:
-            self._said += os.read(self._child.stdout.fileno(), 65_536)
-        except BlockingIOError:
-            return
-        if b"\n" not in self._said:
-            return  # nothing, or a watcher that had to give up: the read continues
-        reason = json.loads(self._said.partition(b"\n")[0])
         name = f"{self._source.name}.{self._database}.{self._table}"
         raise ReadGivenUp(
-            f"table {name}: the read was given up: {reason}",
+            f"table {name}: the read was given up: {self._reason}",
             source=self._source.name,
             table=name,
             next_step="Nothing of this load is visible: it is tried again by itself, and by the "
             "next sync",
             retryable=True,
         )
+
+    def _listen(self) -> None:
+        watcher = self._watcher
+        if watcher is not None and select.select([watcher.says], [], [], 0)[0]:
+            # Nothing at its end: a watcher that had to give up, and the read continues.
+            for said in watcher.lines() or ():
+                self._reason = json.loads(said)
 
 
 def mark(load_id: str) -> str:

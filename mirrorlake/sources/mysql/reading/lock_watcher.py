@@ -1,9 +1,9 @@
-"""Watch over a load's reads: a program of its own, for `guard`, with one connection.
+"""Watch over a load's reads: a process of its own (`helper_processes`), with one connection.
 
-Run with ``-P`` (a neighbour here is called ``types.py``). It reads one line of JSON from its
-standard input, looks about once a second, ends the load's reads (``KILL``) when one of them stands
-in the way, prints why as one line of JSON, and ends; or it ends when that input closes. What the
-account may not see is not looked for. Only the standard library and PyMySQL.
+It reads one line of JSON from its input, waits for as long as a read may last before anybody looks,
+then looks about once a second, ends the load's reads (``KILL``) when one of them stands in the way,
+prints why as one line of JSON, and ends; or it ends when that input closes. What the account may
+not see is not looked for. Only the standard library and PyMySQL.
 
 Source: MySQL 8.0 manual, 27.12.13.3 "The metadata_locks Table", 8.14.3 "General Thread States".
 """
@@ -11,11 +11,11 @@ Source: MySQL 8.0 manual, 27.12.13.3 "The metadata_locks Table", 8.14.3 "General
 from __future__ import annotations
 
 import json
+import os
 import re
 import select
 import ssl
-import sys
-from typing import Any
+from typing import Any, TextIO
 
 import pymysql
 
@@ -24,18 +24,30 @@ _ANSWER_SECONDS = 60
 _WAITS = "waiting for table metadata lock"
 
 
-def main() -> None:
-    """Watch until a read was ended, or the standard input closes."""
-    settings: dict[str, Any] = json.loads(sys.stdin.readline())
+def watch(lines: TextIO, tell: int) -> None:
+    """Watch until a read was ended, or the input closes.
+
+    Args:
+        lines: its input.
+        tell: the descriptor of its output.
+    """
+    settings: dict[str, Any] = json.loads(lines.readline())
+    if _is_over(lines, settings["patience"]):
+        return
     connection = _log_in(settings)
     with connection.cursor() as cursor:
         for statement in settings["first"]:
             cursor.execute(statement)
-        while not select.select([sys.stdin], [], [], _LOOK_SECONDS)[0]:
-            reason = _look(cursor, settings)
+        while not _is_over(lines, _LOOK_SECONDS):
+            reason = _look(cursor, settings, lines)
             if reason is not None:
-                print(json.dumps(reason), flush=True)
+                os.write(tell, f"{json.dumps(reason)}\n".encode())
                 return
+
+
+def _is_over(lines: TextIO, seconds: float = 0) -> bool:
+    """Whether the load ends its reads by itself within some time: nothing more is said to us."""
+    return bool(select.select([lines], [], [], seconds)[0])
 
 
 def _log_in(settings: dict[str, Any]) -> Any:
@@ -60,7 +72,7 @@ def _log_in(settings: dict[str, Any]) -> Any:
     )
 
 
-def _look(cursor: Any, settings: dict[str, Any]) -> str | None:
+def _look(cursor: Any, settings: dict[str, Any], lines: TextIO) -> str | None:
     """One look: why the reads were ended, or None."""
     threads = _rows(
         cursor,
@@ -78,7 +90,7 @@ def _look(cursor: Any, settings: dict[str, Any]) -> str | None:
     if not ours:
         return None
     reason = _waiter(threads, settings) or _history(cursor, settings)
-    if reason is None:
+    if reason is None or _is_over(lines):
         return None
     for number in ours:
         # The connection: a server that is blocked in sending looks at nothing less.
@@ -121,7 +133,3 @@ def _rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
         if error.args and error.args[0] in (2006, 2013):
             raise
         return []
-
-
-if __name__ == "__main__":
-    main()

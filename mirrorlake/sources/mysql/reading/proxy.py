@@ -14,15 +14,16 @@ waits for the next: several statements may be read from one state, one after the
 
 A brake (`brakes`) counts rows, or bytes, and carrying waits until more may go.
 
-Run as a program by `carriers`: its first process makes the carriers, each a copy of itself, which
-starts in no time. A carrier reads one line of JSON from its input, prints one line once the first
-session stands (what is wrong as code and words; else the session's id, and the answer), and ends
-when that input closes: with its parent, however the parent dies. Its further input is one number a
-line: at a rate, how many rows are allowed so far; it prints how many are through as they go, and
-`END` after the last one of a statement. Near, whether the reader waits for rows now (1) or has some
-(0). Or a text: a question for the snapshot's session, whose answer it prints as it does the first.
-Whatever the brake, it prints what it found out about a server that fell silent (`silence`), as
-a line of JSON: `NOTE` where the server is at work, `SILENT` where the read is given up.
+A carrier is a process of its own (`helper_processes`). It reads one line of JSON from its input,
+prints one line once the first session stands (what is wrong as code and words; else the session's
+id, and the answer), and ends when that input closes: with its parent, however the parent dies. Its
+further input is one number a line: at a rate, how many rows are allowed so far; it prints how many
+are through as they go, and `END` after the last one of a statement. Near, whether the reader waits
+for rows now (1) or has some (0). Or a text: a question for the snapshot's session, whose answer it
+prints as it does the first. Whatever the brake, it prints what it found out about a server that
+fell silent (`silence`), as a line of JSON: `NOTE` where the server is at work, `SILENT` where the
+read is given up.
+
 Only the standard library and PyMySQL: its start is waited for.
 
 Source: MySQL internals, "Connection Phase Packets", "Capabilities Flags".
@@ -35,13 +36,12 @@ import json
 import os
 import queue
 import selectors
-import signal
 import socket
 import ssl
 import threading
 import time
 from functools import partial
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import pymysql
 
@@ -62,29 +62,14 @@ _LARGEST = 0xFFFFFF
 NOTE, SILENT = "note", "silent"
 
 
-def main(control: socket.socket) -> None:
-    """Make a carrier for each pair of ends that is sent (its input, its output), until the other
-    side of the control closes."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a person's Ctrl-C is for our parent
-    while True:
-        asked, ends, _, _ = socket.recv_fds(control, 1, 2)
-        if not asked:
-            return
-        if os.fork() == 0:
-            control.close()
-            _carry_for(*ends)
-        for end in ends:
-            os.close(end)
+def carry(lines: TextIO, tell: int) -> None:
+    """Carry sessions until the input closes.
 
-
-def _carry_for(told: int, tell: int) -> NoReturn:
-    """Carry sessions until the input closes."""
-    try:
-        with open(told, encoding="utf-8") as lines:
-            _Carrier(json.loads(lines.readline()), lines, tell).carry()
-    finally:
-        os._exit(0)
+    Args:
+        lines: the carrier's input.
+        tell: the descriptor of its output.
+    """
+    _Carrier(json.loads(lines.readline()), lines, tell).carry()
 
 
 class _Carrier:

@@ -30,7 +30,11 @@ from mirrorlake.config.server import SourceConfig
 from mirrorlake.errors import MirrorlakeError, SourceError
 from mirrorlake.runtime.heartbeats import heartbeats
 from mirrorlake.sources.mysql.reading import brakes, proxy
-from mirrorlake.sources.mysql.reading.carriers import Carrier, new_carrier, settings_of
+from mirrorlake.sources.mysql.reading.helper_processes import (
+    HelperProcess,
+    new_carrier,
+    settings_of,
+)
 from mirrorlake.sources.mysql.reading.limits import BURST_SECONDS, reserve_rows
 from mirrorlake.sources.mysql.sessions.connect import refused_plugins, source_error
 
@@ -73,7 +77,7 @@ class Route:
 class _Told:
     """What a carrier says: rows that are through, its end, and words about its server."""
 
-    def __init__(self, carrier: Carrier, source: SourceConfig) -> None:
+    def __init__(self, carrier: HelperProcess, source: SourceConfig) -> None:
         self._carrier, self._source = carrier, source
         self.through = 0
         self.statements = 0
@@ -139,7 +143,9 @@ _ENDED: dict[str, Any] = {"wrong": [0, "the process that carries the rows ended 
 class Gate:
     """The brake of a read at a rate: how many rows may come, and how many are through."""
 
-    def __init__(self, carrier: Carrier, told: _Told, source: SourceConfig, rate: int) -> None:
+    def __init__(
+        self, carrier: HelperProcess, told: _Told, source: SourceConfig, rate: int
+    ) -> None:
         self._carrier, self._told, self._source, self._rate = carrier, told, source, rate
         self._allowed = self._before = self._statements = 0
         self._ended = False
@@ -181,7 +187,7 @@ class Gate:
 class Valve:
     """The brake of a read without a rate: the carrier learns whether the reader waits for rows."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: HelperProcess) -> None:
         self._carrier = carrier
 
     def begin(self) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
 import struct
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +17,7 @@ from pymysql.constants import CLIENT
 from mirrorlake.config import SourceConfig
 from mirrorlake.config.server import TlsConfig
 from mirrorlake.errors import SourceError
-from mirrorlake.sources.mysql.reading import lock_watcher
+from mirrorlake.sources.mysql.reading.helper_processes import new_watcher
 from mirrorlake.sources.mysql.reading.reader import read_batches
 from mirrorlake.sources.mysql.reading.route import login_of, open_route
 from mirrorlake.sources.mysql.sessions.connect import open_session
@@ -148,15 +145,11 @@ def by_reader(source: SourceConfig) -> None:
 
 
 def by_watcher(source: SourceConfig) -> None:
-    told = {**login_of(source), "mark": "m", "history_list": None, "patience": 1, "table": "t"}
-    ended = subprocess.run(
-        [sys.executable, "-P", lock_watcher.__file__],
-        input=json.dumps(told).encode() + b"\n",
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode
+    told = {**login_of(source), "mark": "m", "history_list": None, "patience": 0, "table": "t"}
+    watcher = new_watcher()
+    watcher.tell(told)
+    assert watcher.lines() is None  # it ended
+    watcher.end()
     raise SourceError("asks for the password in clear text. Let the account log in by")
 
 

@@ -1,8 +1,9 @@
-"""Carriers of a reader's bytes (`proxy`), made in no time: a process of ours forks them.
+"""Processes that help a read, made in no time: carriers of its bytes (`proxy`), and watchers over
+what it blocks (`lock_watcher`).
 
 To start Python and PyMySQL takes 0.1 to 0.2 s, which a small table's read would pay each time. So
-the first read starts one program that has both, and each read after it gets a copy. It ends with
-this process: its control closes.
+the first read starts one program that has both (`helper_program`), and each read after it gets
+copies. It ends with this process: its control closes.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mirrorlake.sources.mysql.reading.helper_program import CARRIER, WATCHER
+
 _START = (
     "import json, socket, sys; sys.path[:] = json.loads(sys.argv[2]); "
-    "from mirrorlake.sources.mysql.reading import proxy; "
-    "proxy.main(socket.socket(fileno=int(sys.argv[1])))"
+    "from mirrorlake.sources.mysql.reading import helper_program; "
+    "helper_program.main(socket.socket(fileno=int(sys.argv[1])))"
 )
 
 
-class Carrier:
-    """One carrier, by its two pipes: one for orders to it, one for its reports."""
+class HelperProcess:
+    """One of them, by its two pipes: one for orders to it, one for its reports."""
 
     def __init__(self, told: int, says: int) -> None:
         self._told = io.FileIO(told, "wb")
@@ -58,19 +61,19 @@ class Carrier:
 
 
 class _Maker:
-    """The program that makes carriers for this process, started by the first."""
+    """The program that makes helpers for this process, started by the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self._program: subprocess.Popen[bytes] | None = None
 
-    def make(self) -> Carrier:
-        """A new carrier."""
+    def make(self, kind: bytes) -> HelperProcess:
+        """A new one of a kind."""
         their_input, told = os.pipe()
         says, their_output = os.pipe()
         try:
-            self._send(their_input, their_output)
+            self._send(kind, their_input, their_output)
         except BaseException:
             os.close(told)
             os.close(says)
@@ -78,7 +81,7 @@ class _Maker:
         finally:
             os.close(their_input)
             os.close(their_output)
-        return Carrier(told, says)
+        return HelperProcess(told, says)
 
     def start(self) -> None:
         """Start the program, if it is not there. Where that can't be, the first read says so."""
@@ -86,15 +89,15 @@ class _Maker:
             if self._control is None:
                 self._started()
 
-    def _send(self, *ends: int) -> None:
+    def _send(self, kind: bytes, *ends: int) -> None:
         with self._lock:
             control = self._control or self._started()
             try:
-                socket.send_fds(control, [b"+"], ends)
+                socket.send_fds(control, [kind], ends)
             except OSError:
                 # Somebody ended it.
                 self.end()
-                socket.send_fds(self._started(), [b"+"], ends)
+                socket.send_fds(self._started(), [kind], ends)
 
     def _started(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -135,18 +138,23 @@ atexit.register(_MAKER.end)
 os.register_at_fork(after_in_child=_MAKER.forked)
 
 
-def start_carriers() -> None:
-    """Start the program that makes carriers, for who knows that there will be reads: it is ready by
+def start_helpers() -> None:
+    """Start the program that makes helpers, for who knows that there will be reads: it is ready by
     then."""
     _MAKER.start()
 
 
-def new_carrier() -> Carrier:
+def new_carrier() -> HelperProcess:
     """A carrier; it waits for its settings."""
-    return _MAKER.make()
+    return _MAKER.make(CARRIER)
+
+
+def new_watcher() -> HelperProcess:
+    """A watcher; it waits for its settings."""
+    return _MAKER.make(WATCHER)
 
 
 def settings_of(line: bytes) -> dict[str, Any]:
-    """A line of JSON that a carrier said."""
+    """A line of JSON that a helper said."""
     found: dict[str, Any] = json.loads(line)
     return found

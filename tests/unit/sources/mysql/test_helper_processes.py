@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 
-from mirrorlake.sources.mysql.reading import carriers
-from mirrorlake.sources.mysql.reading.carriers import new_carrier, settings_of
+from mirrorlake.sources.mysql.reading import helper_processes
+from mirrorlake.sources.mysql.reading.helper_processes import new_carrier, settings_of
 
 NOBODY_THERE = {
     "host": "127.0.0.1",
@@ -41,16 +41,16 @@ def refused(folder: str) -> bool:
 def test_each_process_has_a_maker_of_its_own() -> None:
     with tempfile.TemporaryDirectory(prefix="c-", dir="/tmp") as folder:
         assert refused(folder)
-        ours = carriers._MAKER._program
+        ours = helper_processes._MAKER._program
         assert ours is not None
         child = os.fork()
         if child == 0:
             # Nothing of the tests' own may run in the copy.
-            well = refused(folder) and carriers._MAKER._program is not ours
+            well = refused(folder) and helper_processes._MAKER._program is not ours
             os._exit(0 if well else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert refused(folder)
-        assert carriers._MAKER._program is ours
+        assert helper_processes._MAKER._program is ours
         # Somebody ends it: the next read starts another.
         ours.kill()
         ours.wait()
