@@ -75,7 +75,11 @@ class LogDdl:
         filled: dict[str, str] = {}
         around = read_surroundings(self._connection, *table.name)
         for statement in statements:
-            found = alter_by_log(shape, statement.text, statement.database, around)
+            found = alter_by_log(
+                *(shape, statement.text, statement.database, around),
+                sql_mode=statement.sql_mode,
+                temporary=statement.temporary,
+            )
             if found is None:
                 continue
             text = " ".join(statement.text.split())[:80]

@@ -91,12 +91,16 @@ class LoggedStatement:
         database: the default one of its session.
         rows_unknown: it may have changed rows that are in no row event: its session's format was
             not ROW, or it commits an XA transaction that was prepared before reading began.
+        sql_mode: its session's, as a number.
+        temporary: whether it is about a temporary table of its session, maybe beside others.
     """
 
     database: str
     text: str
     transaction: LogTransaction
     rows_unknown: bool
+    sql_mode: int = 0
+    temporary: bool = False
 
 
 @dataclass(frozen=True)

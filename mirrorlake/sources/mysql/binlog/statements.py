@@ -20,10 +20,15 @@ from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
 from mirrorlake.sources.mysql.binlog.events.payload import unpack_mariadb
 from mirrorlake.sources.mysql.binlog.values.texts import UTF8
 
-_CHARSET_CODE = 4
-# The sizes of what may stand before it.
-_FIXED = {0: 4, 1: 8, 3: 4}
+_MODE_CODE, _CHARSET_CODE = 1, 4
+# The sizes of what may stand before these, and between them.
+_FIXED = {0: 4, 3: 4}
 _CATALOG_OLD, _CATALOG = 2, 6
+_OF_TEMPORARY = 0x4  # LOG_EVENT_THREAD_SPECIFIC_F
+# What the charset that is ASCII but for its letters (swe7) has in other places; all others that a
+# client may have are ASCII as far as that goes.
+_NOT_ASCII = frozenset(["swe7"])
+_MOVED = frozenset(b"@[\\]^`{|}~")
 _COMMENT = re.compile(r"\s+|/\*(?!!).*?\*/|--\s[^\n]*(\n|$)|#[^\n]*(\n|$)|/\*!\d*|\(", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")
 _NAMES = re.compile(r"`((?:[^`]|``)+)`|\"((?:[^\"]|\"\")+)\"|([\w$]+)")
@@ -63,11 +68,19 @@ _WHOLE = {"BEGIN": QueryKind.BEGIN, "COMMIT": QueryKind.COMMIT, "ROLLBACK": Quer
 
 @dataclass(frozen=True, slots=True)
 class LoggedQuery:
-    """A statement: ``database`` is its session's, which may have nothing to do with it."""
+    """A statement.
+
+    Attributes:
+        database: its session's, which may have nothing to do with it.
+        sql_mode: its session's, as a number.
+        temporary: whether it is about a temporary table of its session, maybe beside others.
+    """
 
     database: str
     text: str
     kind: QueryKind
+    sql_mode: int = 0
+    temporary: bool = False
 
     @property
     def changes_rows(self) -> bool:
@@ -100,28 +113,34 @@ def read_query(event: LogEvent, server: ServerForms) -> LoggedQuery:
     given = fields.take(fields.left)
     if event.kind == kinds.QUERY_COMPRESSED:
         given = unpack_mariadb(given)
-    text = _decoded(given, _charset(status, server), server)
-    return LoggedQuery(database, text, _kind_of(text))
+    mode, charset = _settings(status, server)
+    text = _decoded(given, charset, server)
+    return LoggedQuery(database, text, _kind_of(text), mode, bool(event.flags & _OF_TEMPORARY))
 
 
-def _charset(status: bytes, server: ServerForms) -> str:
-    """The charset of the text: its client's, if the event says which."""
+def _settings(status: bytes, server: ServerForms) -> tuple[int, str]:
+    """The session's ``sql_mode``, and the charset of the text: its client's, if the event says
+    which."""
+    mode = 0
     fields = ByteReader(status, "An event (QUERY)")
     while fields.left:
         code = fields.uint(1)
         if code == _CHARSET_CODE:
-            return server.charsets.get(fields.uint(2), "utf8mb4")
-        if code in _FIXED:
+            return mode, server.charsets.get(fields.uint(2), "utf8mb4")
+        if code == _MODE_CODE:
+            mode = fields.uint(8)
+        elif code in _FIXED:
             fields.take(_FIXED[code])
         elif code in (_CATALOG, _CATALOG_OLD):
             fields.take(fields.uint(1) + (code == _CATALOG_OLD))
         else:
             break
-    return "utf8mb4"
+    return mode, "utf8mb4"
 
 
 def _decoded(given: bytes, charset: str, server: ServerForms) -> str:
-    if charset not in (*UTF8, "binary") and not given.isascii():
+    is_plain = given.isascii() and (charset not in _NOT_ASCII or _MOVED.isdisjoint(given))
+    if charset not in (*UTF8, "binary") and not is_plain:
         [(text, _)] = server.converter.convert(charset, [given])
         if text is not None:
             return text

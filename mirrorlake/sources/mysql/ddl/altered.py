@@ -44,6 +44,8 @@ class Surroundings:
             keep nothing unique.
         strict: whether the server refuses what has no place, by its own ``sql_mode``; a session may
             have another.
+        one_case: whether the server takes names of tables and databases that differ in case alone
+            for one (``lower_case_table_names``).
     """
 
     charsets: Charsets
@@ -51,6 +53,7 @@ class Surroundings:
     mariadb: bool
     indexes: frozenset[str] = frozenset()
     strict: bool = False
+    one_case: bool = False
 
 
 def made(database: str, name: str, actions: Sequence[Action], around: Surroundings) -> SourceTable:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from mirrorlake.errors import DdlRefused
 from mirrorlake.sources.mysql.ddl.actions import (
     Action,
     AddIndex,
@@ -40,7 +41,13 @@ from mirrorlake.sources.mysql.ddl.clauses import (
 from mirrorlake.sources.mysql.ddl.create import read_columns
 from mirrorlake.sources.mysql.ddl.declarations import read_declaration
 from mirrorlake.sources.mysql.ddl.rows import definition_words, empties, rows_added, target_of_rows
-from mirrorlake.sources.mysql.ddl.text import Passage, Word, depths, split_statements
+from mirrorlake.sources.mysql.ddl.text import (
+    Passage,
+    Word,
+    depths,
+    read_words,
+    split_statements,
+)
 
 _IGNORED: Final = frozenset((
     "USE", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "BEGIN", "START", "LOCK", "UNLOCK",
@@ -69,6 +76,24 @@ def parse_ddl(text: str) -> tuple[Statement, ...]:
         DdlRefused: a statement can't be read; with its line and column.
     """
     return tuple(statement for passage in split_statements(text) for statement in _read(passage))
+
+
+def is_of_no_table(text: str) -> bool:
+    """Whether one statement makes, changes or drops something that is no table: a view, a user, a
+    stored program, whose body may be about tables.
+
+    >>> is_of_no_table("CREATE TRIGGER a BEFORE INSERT ON t FOR EACH ROW SET NEW.b = 1")
+    True
+    >>> is_of_no_table("TRUNCATE role"), is_of_no_table("ALTER /* by a user */ TABLE t ADD b INT")
+    (False, False)
+    """
+    try:
+        said = [word.said for word in read_words(text)[1]]
+    except DdlRefused:
+        return False
+    if said[:1] == ["RENAME"]:
+        return said[1:2] == ["USER"]
+    return said[0] in _CHANGING and _first_thing(said) in _THINGS if said else False
 
 
 def _read(passage: Passage) -> Iterator[Statement]:
@@ -127,8 +152,12 @@ def _head_of_create(passage: Passage) -> int | None:
 
 def _thing(passage: Passage) -> str:
     """What a CREATE, ALTER or DROP is about."""
+    return _first_thing(passage.said)
+
+
+def _first_thing(said: Sequence[str]) -> str:
     things = (*_THINGS, "TABLE", "TABLES", "INDEX")
-    return next((word.said for word in passage.words if word.said in things), "")
+    return next((word for word in said if word in things), "")
 
 
 def _begins(passage: Passage, begins: str) -> bool:

@@ -19,7 +19,8 @@ from mirrorlake.sources.mysql.tables import SourceTable
 
 def read_surroundings(connection: Connection[Any], database: str, table: str) -> Surroundings:
     """What decides about a column of a table beside its declaration: the table's collation, the
-    charsets that the server has, the names of the table's indexes, and whether it is strict.
+    charsets that the server has, the names of the table's indexes, whether it is strict, and how it
+    compares names.
 
     Raises:
         SourceError: the server could not be queried.
@@ -55,9 +56,13 @@ def read_surroundings(connection: Connection[Any], database: str, table: str) ->
         (database, table),
     )
     names = frozenset(str(name).casefold() for (name,) in indexes)
-    [(mode,)] = rows_of(connection, "SELECT @@GLOBAL.sql_mode")
+    sql = "SELECT @@GLOBAL.sql_mode, @@GLOBAL.lower_case_table_names"
+    [(mode, lowered)] = rows_of(connection, sql)
     strict = bool({"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"} & set(str(mode).split(",")))
-    return Surroundings(found, str(collation or ""), is_mariadb(connection), names, strict)
+    return Surroundings(
+        *(found, str(collation or ""), is_mariadb(connection), names, strict),
+        one_case=bool(lowered),
+    )
 
 
 def read_surroundings_of_new(connection: Connection[Any], database: str) -> Surroundings:

@@ -136,6 +136,16 @@ def depths(words: Sequence[Word]) -> Iterator[tuple[int, Word, int]]:
         depth += word.said == "("
 
 
+def read_words(text: str) -> tuple[str, tuple[Word, ...]]:
+    """A text with blanks for its comments, and its words; statements are not told apart.
+
+    Raises:
+        DdlRefused: a quote or a comment has no end.
+    """
+    whole, words = _Lexer(text).read()
+    return whole, tuple(words)
+
+
 def split_statements(text: str) -> Iterator[Passage]:
     """The statements of a migration, in order.
 

@@ -12,7 +12,6 @@ Source: MySQL 8.0 manual, 13.1.9 "ALTER TABLE Statement", 11.6 "Data Type Defaul
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -37,16 +36,27 @@ from mirrorlake.sources.mysql.ddl.actions import (
     UseIndex,
 )
 from mirrorlake.sources.mysql.ddl.altered import Surroundings, alter
-from mirrorlake.sources.mysql.ddl.parser import parse_ddl
+from mirrorlake.sources.mysql.ddl.parser import is_of_no_table, parse_ddl
 from mirrorlake.sources.mysql.following.constants import constant_of
 from mirrorlake.sources.mysql.following.same_values import keeps_values
-from mirrorlake.sources.mysql.tables import SourceTable
+from mirrorlake.sources.mysql.tables import Column, SourceTable
 
-_THING: Final = re.compile(
-    r"\b(DATABASE|SCHEMA|TRIGGER|PROCEDURE|FUNCTION|EVENT|USER|ROLE|VIEW|SERVER|SEQUENCE|PACKAGE"
-    r"|TABLES?|INDEX)\b",
-    re.IGNORECASE,
+_MODES_OF_NO_VALUE: Final = (
+    0x8  # IGNORE_SPACE
+    | 0x20  # ONLY_FULL_GROUP_BY
+    | 0x40  # NO_UNSIGNED_SUBTRACTION
+    | 0x80  # NO_DIR_IN_CREATE
+    | 0xE000  # NO_KEY_OPTIONS, NO_TABLE_OPTIONS, NO_FIELD_OPTIONS
+    | 0x8_0000  # NO_AUTO_VALUE_ON_ZERO
+    | 0x60_0000  # STRICT_TRANS_TABLES, STRICT_ALL_TABLES
+    | 0x180_0000  # NO_ZERO_IN_DATE, NO_ZERO_DATE
+    | 0xC00_0000  # ERROR_FOR_DIVISION_BY_ZERO, TRADITIONAL
+    | 0x1000_0000  # NO_AUTO_CREATE_USER
+    | 0x4000_0000  # NO_ENGINE_SUBSTITUTION
 )
+"""The parts of ``sql_mode`` under which a declaration means the same. All others, such as
+PAD_CHAR_TO_FULL_LENGTH, EMPTY_STRING_IS_NULL, REAL_AS_FLOAT or ANSI_QUOTES, may make another type
+or another value of it."""
 _CASCADES: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 
 
@@ -71,17 +81,22 @@ class AlteredInLog:
 
 
 def alter_by_log(
-    table: SourceTable, text: str, database: str, around: Surroundings
+    table: SourceTable,
+    text: str,
+    database: str,
+    around: Surroundings,
+    *,
+    sql_mode: int = 0,
+    temporary: bool = False,
 ) -> AlteredInLog | None:
     """The table after a statement; None where it is about none of its name.
 
     Args:
         database: the default one of the statement's session.
+        sql_mode: its session's, as a number.
+        temporary: whether it is about a temporary table of its session, maybe beside others.
     """
-    thing = _THING.search(text)
-    if not may_define(text, [table.name]):
-        return None
-    if thing is not None and thing[1].upper() not in ("TABLE", "TABLES", "INDEX"):
+    if not may_define(text, [table.name]) or is_of_no_table(text):
         return None
     try:
         statements = parse_ddl(text)
@@ -89,39 +104,50 @@ def alter_by_log(
         return AlteredInLog(table, why=f"it can't be read ({error.message})")
     found: AlteredInLog | None = None
     for statement in statements:
-        if _renamed_to(statement, table, database):
+        if _renamed_to(statement, table, database, around):
             return AlteredInLog(table, why="another table got its name")
-        if not _is_of(statement.database or database, statement.table, table):
+        if not _is_of(statement.database or database, statement.table, table, around):
             continue
+        if statement.kind == "truncate" and temporary:
+            continue  # a statement that truncates is about one table
         if statement.kind == "other" or (statement.kind == "create" and statement.if_missing):
             continue
+        if temporary:
+            return AlteredInLog(table, why="it, or a temporary table of its name, was altered")
         # One statement is about a table once, but for those that are refused anyway.
-        found = _after(table, statement, around)
+        found = _after(table, statement, around, sql_mode)
         if found.why:
             return found
     return found
 
 
-def _is_of(database: str | None, name: str, table: SourceTable) -> bool:
-    there = (database or "").lower(), name.lower()
-    return there == (table.database.lower(), table.name.lower())
+def _is_of(database: str | None, name: str, table: SourceTable, around: Surroundings) -> bool:
+    named, known = (database or "", name), (table.database, table.name)
+    if around.one_case:
+        return [part.lower() for part in named] == [part.lower() for part in known]
+    return named == known
 
 
-def _renamed_to(statement: Statement, table: SourceTable, database: str) -> bool:
+def _renamed_to(
+    statement: Statement, table: SourceTable, database: str, around: Surroundings
+) -> bool:
     here = statement.database or database
     return any(
-        isinstance(action, RenameTable) and _is_of(action.database or here, action.name, table)
-        for action in statement.actions
+        isinstance(a, RenameTable) and _is_of(a.database or here, a.name, table, around)
+        for a in statement.actions
     )
 
 
-def _after(table: SourceTable, statement: Statement, around: Surroundings) -> AlteredInLog:
+def _after(
+    table: SourceTable, statement: Statement, around: Surroundings, sql_mode: int
+) -> AlteredInLog:
     if statement.kind == "truncate":
         return AlteredInLog(table, emptied=True)
     if statement.kind != "alter":
         why = "it was dropped" if statement.kind == "drop" else "it was made again"
         return AlteredInLog(table, why=why)
-    if why := next(filter(None, map(_why_unknown, statement.actions)), ""):
+    whys = (_why_unknown(action, sql_mode) for action in statement.actions)
+    if why := next(filter(None, whys), ""):
         return AlteredInLog(table, why=why)
     try:
         after = alter(table, [_lenient(action) for action in statement.actions], around)
@@ -129,12 +155,12 @@ def _after(table: SourceTable, statement: Statement, around: Surroundings) -> Al
         return AlteredInLog(table, why=error.message)
     origins = _origins(table, after, statement.actions)
     filled: dict[str, str] = {}
+    computed = next((column.name for column in after.columns if column.generated), None)
     for column in after.columns:
         before = origins[column.name]
         if before is not None:
-            if not keeps_values(table.column(before), column):
-                was, now = table.column(before).column_type, column.column_type
-                return AlteredInLog(after, why=f"column {column.name} was {was} and is {now}")
+            if why := _why_changed(table.column(before), column, computed):
+                return AlteredInLog(after, why=why)
             continue
         declared = _added(statement.actions, column.name)
         constant = constant_of(column, declared)
@@ -144,6 +170,25 @@ def _after(table: SourceTable, statement: Statement, around: Surroundings) -> Al
         if constant.text is not None:
             filled[column.name] = constant.text
     return AlteredInLog(after, origins=origins, filled=filled)
+
+
+def _why_changed(was: Column, now: Column, computed: str | None) -> str:
+    """Why a column may have other values now, or one that is computed from it; '' where none has.
+
+    Args:
+        computed: the name of a generated column, if there is one.
+    """
+    changes = f"column {now.name} was {was.column_type} and is {now.column_type}"
+    if not keeps_values(was, now):
+        return changes
+    # To an expression the same value may have another length, or another text.
+    if computed is not None and _declared(was) != _declared(now):
+        return f"{changes}, and {computed} may be computed from it"
+    return ""
+
+
+def _declared(column: Column) -> tuple[str, str | None, str | None]:
+    return column.column_type, column.charset, column.collation
 
 
 def _lenient(action: Action) -> Action:
@@ -156,8 +201,10 @@ def _lenient(action: Action) -> Action:
     return action
 
 
-def _why_unknown(action: Action) -> str:
+def _why_unknown(action: Action, sql_mode: int) -> str:
     """Why it is not known what an action did to rows, whatever the table; '' where it may be."""
+    if isinstance(action, AddColumn | ChangeColumn) and sql_mode & ~_MODES_OF_NO_VALUE:
+        return f"its session's sql_mode (number {sql_mode}) may give a column other values"
     match action:
         case MoveRows(words):
             return words
@@ -170,7 +217,9 @@ def _why_unknown(action: Action) -> str:
         case AddForeignKey(_, on_update, on_delete) if _CASCADES & {on_update, on_delete}:
             return "a foreign key that cascades was added: what it does may not be in the log"
         case AddColumn(column) if column.references is not None:
-            return _why_unknown(column.references)
+            return _why_unknown(column.references, sql_mode)
+        case ChangeColumn(_, column) if column.generated:
+            return f"column {column.name} is computed, by an expression that is not looked at"
         case ChangeColumn(_, column) if column.counts:
             return f"column {column.name} counts by itself: its zeros may have been numbered"
         case _:

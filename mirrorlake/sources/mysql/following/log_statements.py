@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mirrorlake.errors import DdlRefused
 from mirrorlake.sources.mysql.binlog.statements import first_word, names_in
+from mirrorlake.sources.mysql.ddl.text import read_words
 
 _MOVING: Final = {
     "ALTER": re.compile(
@@ -37,8 +39,17 @@ def moves_rows(text: str, table: str) -> bool:
     True
     >>> moves_rows("ALTER TABLE a ADD INDEX (b)", "a"), moves_rows("TRUNCATE shop.a", "A")
     (False, True)
+    >>> moves_rows("ALTER TABLE a DROP /* old */ PARTITION p", "a")
+    True
     """
     moving = _MOVING.get(first_word(text))
-    if moving is None or not moving.search(text):
+    if moving is None or not moving.search(_without_comments(text)):
         return False
     return table.lower() in names_in(text)
+
+
+def _without_comments(text: str) -> str:
+    try:
+        return read_words(text)[0]
+    except DdlRefused:
+        return text

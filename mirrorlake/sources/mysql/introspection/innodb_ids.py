@@ -22,6 +22,12 @@ from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
 InnodbNumbers: TypeAlias = dict[str, int]
 """InnoDB's numbers of a table by partition, in lower case (``p#p0``); '' for a table without."""
 _PLAIN = re.compile(r"[0-9A-Za-z_]")
+# Letters for which the server has spellings of its own; whatever else is no ASCII is a number.
+_OWN_LETTERS = re.compile(
+    "[\u00c0-\u02af\u0370-\u058f\u1e00-\u1fff\u2160-\u217f\u24b6-\u24e9\uff21-\uff5a]"
+)
+# What Windows takes for devices; the server marks such names on every system.
+_DEVICES = re.compile(r"(?i)(con|aux|prn|nul|(com|lpt)[1-9])")
 _LIKE = "NAME LIKE %s ESCAPE '|'"
 _NO_VIEW = "[1109]"  # ER_UNKNOWN_TABLE
 
@@ -30,7 +36,7 @@ def read_numbers(
     connection: Connection[Any], database: str, names: Sequence[str]
 ) -> dict[str, InnodbNumbers]:
     """The numbers of some tables of one database, with those of their partitions; none of a name
-    beyond ASCII, and none at all without PROCESS."""
+    with letters of other alphabets (``ü``, ``я``), and none at all without PROCESS."""
     folder = _path(database)
     paths = {path: name for name in names if (path := _path(name)) is not None}
     if folder is None or not paths:
@@ -121,13 +127,17 @@ def _select(
 
 
 def _path(name: str) -> str | None:
-    """How InnoDB spells a name; None of one beyond ASCII.
+    """How InnoDB spells a name; None of one with letters of other alphabets.
 
-    >>> _path("orders_2"), _path("my-orders"), _path("größe")
-    ('orders_2', 'my@002dorders', None)
+    >>> _path("orders_2"), _path("my-orders"), _path("größe"), _path("日本")
+    ('orders_2', 'my@002dorders', None, '@65e5@672c')
+    >>> _path("com7"), _path("com70")
+    ('com7@@@', 'com70')
     """
-    if not name.isascii():
+    if _OWN_LETTERS.search(name):
         return None
+    if _DEVICES.fullmatch(name):
+        return f"{name}@@@"
     return "".join(c if _PLAIN.match(c) else f"@{ord(c):04x}" for c in name)
 
 

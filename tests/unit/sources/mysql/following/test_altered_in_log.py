@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mirrorlake.sources.mysql.ddl.altered import Surroundings, made
@@ -131,6 +133,85 @@ def test_a_clause_is_followed_where_every_value_stays_what_it_was(
 def test_statements_that_are_about_no_such_table(text: str) -> None:
     found = alter_by_log(TABLE, text, "d", AROUND)
     assert found is None or (found.why == "" and found.table == TABLE)
+
+
+@pytest.mark.parametrize(
+    ("text", "emptied"),
+    [
+        ("TRUNCATE T", False),
+        ("TRUNCATE D.t", False),
+        ("TRUNCATE d.t", True),
+        ("TRUNCATE /* user=etl, role=writer */ t", True),
+        ("/* nightly event */ TRUNCATE TABLE t", True),
+        ("-- an event\nTRUNCATE t", True),
+        ("# of a view\nTRUNCATE t", True),
+    ],
+)
+def test_a_table_is_emptied_by_its_own_name(text: str, emptied: bool) -> None:
+    """Names that differ in case alone are of two tables, and words in comments are about nothing."""
+    found = alter_by_log(TABLE, text, "d", AROUND)
+    assert (found is not None and found.emptied) == emptied
+    one_case = alter_by_log(TABLE, text, "d", replace(AROUND, one_case=True))
+    assert one_case is not None
+    assert one_case.emptied
+
+
+def test_a_table_with_the_name_of_another_kind_of_thing() -> None:
+    role = replace(TABLE, name="role")
+    truncated = alter_by_log(role, "TRUNCATE role", "d", AROUND)
+    assert truncated is not None
+    assert truncated.emptied
+    dropped = alter_by_log(role, "DROP TABLE `role`", "d", AROUND)
+    assert dropped is not None
+    assert dropped.why
+    assert alter_by_log(role, "DROP ROLE role", "d", AROUND) is None
+
+
+def test_a_temporary_table_that_is_emptied_is_another() -> None:
+    assert alter_by_log(TABLE, "TRUNCATE t", "d", AROUND, temporary=True) is None
+    altered = alter_by_log(TABLE, "ALTER TABLE t DROP a", "d", AROUND, temporary=True)
+    assert altered is not None
+    assert "a temporary table of its name" in altered.why
+
+
+@pytest.mark.parametrize(
+    ("clause", "why"),
+    [
+        ("MODIFY g INT AS (id * 3) STORED", "computed"),
+        ("CHANGE g h INT AS (id * 3) STORED", "computed"),
+        ("MODIFY n BIT(12)", "may be computed from it"),
+        ("MODIFY n BIT(3) COMMENT 'the same'", ""),
+        ("ADD m INT", ""),
+    ],
+)
+def test_columns_that_are_computed(clause: str, why: str) -> None:
+    [create] = parse_ddl("CREATE TABLE t (id INT PRIMARY KEY, n BIT(3), g INT AS (LENGTH(n)))")
+    found = alter_by_log(
+        made("d", "t", create.actions, AROUND), f"ALTER TABLE t {clause}", "d", AROUND
+    )
+    assert found is not None
+    assert why in found.why
+    assert bool(found.why) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("clause", "sql_mode", "followed"),
+    [
+        ("MODIFY e VARCHAR(8)", 0, True),
+        ("MODIFY e VARCHAR(8)", 1 << 31, False),  # PAD_CHAR_TO_FULL_LENGTH
+        ("ADD n VARCHAR(5) DEFAULT ''", 1 << 32, False),  # EMPTY_STRING_IS_NULL
+        ("ADD n REAL", 1, False),  # REAL_AS_FLOAT
+        ("ADD n VARCHAR(5) DEFAULT ''", 0x5DE0_0020, True),
+        ("ADD INDEX (b)", 1 << 31, True),
+    ],
+)
+def test_what_a_declaration_means_depends_on_its_session(
+    clause: str, sql_mode: int, followed: bool
+) -> None:
+    text = f"ALTER TABLE t {clause}"
+    found = alter_by_log(TABLE, text, "d", AROUND, sql_mode=sql_mode)
+    assert found is not None
+    assert (found.why == "") == followed, found.why
 
 
 def test_whole_tables() -> None:

@@ -1,0 +1,95 @@
+"""Statements in the log whose words alone do not say what they did: it depends on their session, on
+a temporary table of theirs, on capitals, or on columns that are computed. The mirror is MySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mirrorlake.runtime.embedded.mariadb import MariaDB
+from mirrorlake.runtime.embedded.server import EmbeddedServer
+from mirrorlake.workspace import Workspace
+from tests.integration.operations.test_follow_log import LOG, assert_equal, sync_all
+
+Sql = Callable[..., Any]
+EngineFor = Callable[..., Workspace]
+
+
+@pytest.fixture(scope="session")
+def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
+    return on_both_servers
+
+
+COLUMNS = "(id INT PRIMARY KEY, w CHAR(8))"
+CASES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "named": (COLUMNS, ("TRUNCATE NAMED",)),
+    "tmp": (
+        COLUMNS,
+        (
+            "SET SESSION binlog_format = STATEMENT",
+            "CREATE TEMPORARY TABLE tmp (id INT PRIMARY KEY)",
+            "TRUNCATE TABLE tmp",
+            "DROP TEMPORARY TABLE tmp",
+        ),
+    ),
+    "role": (COLUMNS, ("TRUNCATE role", "INSERT INTO role VALUES (7, 'new')")),
+    "bücher": (
+        COLUMNS,
+        ("TRUNCATE /* user=etl */ bücher", "INSERT INTO bücher VALUES (7, 'new')"),
+    ),
+    "com7": (COLUMNS, ("# of an event\nTRUNCATE com7", "INSERT INTO com7 VALUES (7, 'new')")),
+    "formula": (
+        "(id INT PRIMARY KEY, w CHAR(8), g INT AS (id * 2) STORED)",
+        ("ALTER TABLE formula MODIFY g INT AS (id * 3) STORED",),
+    ),
+    "base": (
+        "(id INT PRIMARY KEY, w CHAR(8), b BIT(3) DEFAULT 1, g INT AS (LENGTH(b)) STORED)",
+        ("ALTER TABLE base MODIFY b BIT(12)",),
+    ),
+    "zeros": (
+        "(id INT PRIMARY KEY, w CHAR(8), n INT(3) ZEROFILL DEFAULT 7,"
+        " g VARCHAR(20) AS (CONCAT(n)) VIRTUAL)",
+        ("ALTER TABLE zeros MODIFY n INT(6) ZEROFILL",),
+    ),
+    "padded": (
+        COLUMNS,
+        ("SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'", "ALTER TABLE padded MODIFY w VARCHAR(20)"),
+    ),
+    "swedish": (
+        COLUMNS,
+        ("SET NAMES swe7", "ALTER TABLE swedish ADD COLUMN c VARCHAR(20) DEFAULT '[{'"),
+    ),
+    "nothing": (
+        COLUMNS,
+        ("SET sql_mode = 'EMPTY_STRING_IS_NULL'", "ALTER TABLE nothing ADD c CHAR(5) DEFAULT ''"),
+    ),
+}
+_MARIADB_ALONE = {"nothing"}
+
+
+def test_the_mirror_is_mysql(server: EmbeddedServer, sql: Sql, engine_for: EngineFor) -> None:
+    cases = {
+        name: case
+        for name, case in CASES.items()
+        if name not in _MARIADB_ALONE or isinstance(server, MariaDB)
+    }
+    for name, (columns, _) in cases.items():
+        sql(
+            f"CREATE TABLE `{name}` {columns}",
+            f"INSERT INTO `{name}` (id, w) VALUES (1, 'ab'), (2, '')",
+        )
+    sql("CREATE TABLE NAMED LIKE named")
+    workspace = engine_for({name: LOG | {"shrink_limit": None} for name in cases})
+    sync_all(workspace)
+    for _, statements in cases.values():
+        sql(*statements, "SET SESSION binlog_format = ROW", "SET NAMES utf8mb4")
+    sync_all(workspace)
+    wrong: dict[str, str] = {}
+    for name in cases:
+        try:
+            assert_equal(workspace, server, name)
+        except AssertionError as error:
+            wrong[name] = str(error).partition("\n")[0]
+    assert not wrong
