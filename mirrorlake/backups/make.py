@@ -101,6 +101,8 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
     lake_id = (ledger.lake() or ("",))[0]
     older = _newest(config.lake, above, lake_id)
     into = FileStore(config.lake, f"{above.root}/{_name(above)}")
+    if into.folder is not None:
+        into.folder.mkdir(parents=True)  # what is wrong with it is said before anything is read
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
         for _ in range(_MOMENTS):
             begun = datetime.now(UTC)

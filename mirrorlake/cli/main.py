@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+from typing import NoReturn
 
 import click
 from rich.markup import escape
@@ -131,5 +132,16 @@ def main(command: click.Command = cli) -> None:
         error.show()
         sys.exit(2)
     except MirrorlakeError as error:
-        show.errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        sys.exit(error.exit_code)
+        _end_with(error)
+    except OSError as error:
+        from mirrorlake.runtime.file_errors import file_error
+
+        ours = file_error(error)
+        if ours is None:
+            raise
+        _end_with(ours)
+
+
+def _end_with(error: MirrorlakeError) -> NoReturn:
+    show.errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    sys.exit(error.exit_code)

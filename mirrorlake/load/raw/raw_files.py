@@ -35,6 +35,7 @@ from mirrorlake.destinations.iceberg.model import (
 from mirrorlake.destinations.iceberg.tables.integrity import MISSING, RAW_STEP, Damage, raw_damaged
 from mirrorlake.ledger import Ledger, Load, RawFile
 from mirrorlake.runtime.at_once import map_at_once
+from mirrorlake.table.meaning import recorded_meaning
 
 logger = logging.getLogger(__name__)
 
@@ -252,12 +253,18 @@ def _list_once(lake: Lake, ledger: Ledger, contract: TableContract) -> RawListin
     if listing.unsettled:
         listing.found.clear()  # what that load took out, or put in, is not settled yet
         return listing
-    seqs = {load.seq for load in loads}
+    seqs = {load.seq for load in loads if _is_in(load, contract.namespaces.raw)}
     for record in records.values():
         if record.seq in seqs and record.name not in listing.files:
             identifier = Identifier(contract.namespaces.raw, record.raw_table)
             listing.found.append(Damage(identifier, record.name, LOST))
     return listing
+
+
+def _is_in(load: Load, namespace: str) -> bool:
+    """Whether a load's files are in that namespace: those of an earlier one stay where they are."""
+    meaning = recorded_meaning(load.receipt)
+    return meaning is None or meaning.raw == namespace
 
 
 def _files(table: LakeTable) -> list[LakeFile]:

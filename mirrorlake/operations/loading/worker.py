@@ -36,7 +36,10 @@ class _Pipe:
         Raises:
             EOFError: nobody is at the other end any more.
         """
-        return self._connection.recv()
+        try:
+            return self._connection.recv()
+        except OSError:
+            raise EOFError from None
 
     def send(self, message: object) -> None:
         """Say something.

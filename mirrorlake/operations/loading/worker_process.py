@@ -16,6 +16,7 @@ import logging
 import multiprocessing
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ serve({ends})
 """
 _LOOKS = 0.2
 """Seconds between two looks at whether the caller waits no more."""
+_LAST_WORDS_SECONDS = 10
+"""How long a worker may take to end that says nothing any more."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,15 @@ class WorkerProcess:
             self._process.kill()  # it may be importing still, and holds nothing
         self._process.wait()
 
+    def end(self) -> None:
+        """See it end, of which a lane says nothing any more. The others' threads see that by
+        themselves: nobody but a lane's own thread touches its connection meanwhile."""
+        try:
+            self._process.wait(_LAST_WORDS_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
 
 class WorkerLane:
     """One of the tables at once of a worker; used by one thread."""
@@ -135,6 +147,7 @@ class WorkerLane:
     def __init__(self, worker: WorkerProcess, ours: Any) -> None:
         self.worker = worker
         self._ours: Connection[Any, Any] = ours  # or what Windows has in its place
+        self._closing = threading.Lock()
         self._given_up = False
 
     def send(self, what: Orders | TableContract) -> None:
@@ -144,7 +157,9 @@ class WorkerLane:
 
     def close(self) -> None:
         """Let this lane end."""
-        self._ours.close()
+        # Two that close it at once would close a descriptor that somebody has opened in between.
+        with self._closing:
+            self._ours.close()
 
     def wait_until_ready(self, given_up: Callable[[], bool]) -> bool:
         """Wait until it can sync; whether it can. Its own words are on standard error if not.
@@ -196,9 +211,10 @@ class WorkerLane:
         return None
 
     def _died(self, contract: TableContract) -> BaseException:
-        self.worker.close()
+        self.close()
         if self._given_up:
             return KeyboardInterrupt()
+        self.worker.end()
         return MachineError(
             f"table {contract.name}: the process that synced it ended by itself "
             f"(code {self.worker.exit_code})",

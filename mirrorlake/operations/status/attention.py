@@ -102,6 +102,7 @@ class LedgerFacts:
     hidden: Mapping[str, str]
     surplus: Mapping[str, str]
     open_checks: Mapping[str, tuple[str, int]]
+    damaged_raw: Mapping[str, str]
 
 
 def read_facts(ledger: Ledger, *, folds: bool = True) -> LedgerFacts:
@@ -125,6 +126,7 @@ def read_facts(ledger: Ledger, *, folds: bool = True) -> LedgerFacts:
         hidden=ledger.definitions(HIDDEN),
         surplus=ledger.definitions(SURPLUS),
         open_checks=ledger.open_checks(),
+        damaged_raw=ledger.damaged_raw(),
     )
 
 
@@ -152,6 +154,8 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
             "different",
             f"{what} by its newest check: `mirrorlake repair {quote(name)}` reads them again",
         )
+    if words := facts.damaged_raw.get(name):
+        add("different", f"raw, by its newest check: {words}")
     if words := surplus_words(facts.surplus.get(SURPLUS + name)):
         add("surplus", f"{words}: `mirrorlake repair {quote(name)} --deletes` looks for them")
     for words in why_held(ledger, contract, undecided_columns(contract, facts)):

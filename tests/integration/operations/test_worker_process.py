@@ -7,8 +7,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from mirrorlake.operations.loading.worker_process import (
 from mirrorlake.operations.loading.workers import LANES, with_connections
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.runtime.outcomes import Outcome
+from mirrorlake.sources.mysql.reading.helper_processes import start_helpers
 from mirrorlake.table.progress import OnProgress
 from mirrorlake.workspace import Workspace
 from tests.integration.sources.mysql.test_types import assert_exact
@@ -186,6 +189,7 @@ def test_a_worker_that_can_not_start_is_done_without(
     workers: list[Worker],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    start_helpers()  # readers need that one
     monkeypatch.setattr("sys.executable", "/bin/false")
     assert all(one.result for one in _sync(workspace).values())
     assert [worker.done for worker in workers] == [[]]
@@ -223,7 +227,7 @@ def test_a_worker_ends_with_the_sync_that_started_it(
     workspace: Workspace, workers: list[Worker]
 ) -> None:
     orders = Orders(workspace.config, workspace.run_id, _look(workspace), False, logging.WARNING)
-    worker = Worker()
+    worker = Worker(LANES)
     worker.begin(orders)
     contracts = workspace.config.tables
     for lane, contract in zip(worker.lanes, contracts, strict=False):
@@ -313,3 +317,23 @@ def test_a_worker_that_was_told_nothing_ends_at_once() -> None:
     assert worker.alive
     worker.close()
     assert not worker.alive
+
+
+def test_two_lanes_that_lose_their_worker_close_what_is_their_own() -> None:
+    """Both threads once closed both connections, and one of them ended the sync with EBADF."""
+    contract: Any = SimpleNamespace(name="s.d.t")
+    for _ in range(20):
+        worker = WorkerProcess(2)
+        os.kill(worker.pid, signal.SIGKILL)
+        together = threading.Barrier(2)
+
+        def lose(lane: WorkerLane, together: threading.Barrier = together) -> BaseException:
+            together.wait()
+            assert lane._next(lambda: False) is None
+            return lane._died(contract)
+
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lose, worker.lanes))
+        assert [type(one) for one in found] == [MachineError, MachineError]
+        assert "(code -9)" in str(found[0])
+        worker.close()

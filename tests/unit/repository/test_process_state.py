@@ -28,7 +28,10 @@ ALLOWED = {
     ): "in the main thread alone",
     ("mirrorlake/cli/follow.py", "signal.signal("): "a command's own, while it runs",
     ("mirrorlake/metrics/cli.py", "signal.signal("): "the same",
-    ("mirrorlake/sources/mysql/reading/helper_program.py", "signal.signal("): "a program's first step",
+    (
+        "mirrorlake/sources/mysql/reading/helper_program.py",
+        "signal.signal(",
+    ): "a program's first step",
     ("mirrorlake/operations/loading/worker.py", "signal.signal("): "a program's first step",
     ("mirrorlake/runtime/embedded/watch.py", "signal.signal("): "a program's first step",
     ("dagster_mirrorlake/batches/entry.py", "os.environ"): "a program's first step",

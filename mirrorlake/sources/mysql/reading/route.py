@@ -95,7 +95,15 @@ class _Told:
         while not self._words and not self.ended:
             heed()
             self.listen(_LOOK_SECONDS)
-        words = self._words.pop(0) if self._words else _ENDED
+        if not self._words:
+            raise SourceError(
+                f"source {self._source.name}: the process that carries its rows was ended",
+                source=self._source.name,
+                next_step="See what on this machine ends processes (memory, a person). Nothing of "
+                "this load is visible: it is tried again by itself, and by the next sync",
+                retryable=True,
+            )
+        words = self._words.pop(0)
         if "wrong" in words:
             raise source_error(pymysql.OperationalError(*words["wrong"]), self._source)
         return words
@@ -137,7 +145,6 @@ class _Told:
 
 
 _OWN = (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError)
-_ENDED: dict[str, Any] = {"wrong": [0, "the process that carries the rows ended at once"]}
 
 
 class Gate:

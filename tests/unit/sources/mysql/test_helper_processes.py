@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 
+import pytest
+
+from mirrorlake.config import SourceConfig
+from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.reading import helper_processes
 from mirrorlake.sources.mysql.reading.helper_processes import new_carrier, settings_of
+from mirrorlake.sources.mysql.reading.route import _Told
 
 NOBODY_THERE = {
     "host": "127.0.0.1",
@@ -55,3 +60,15 @@ def test_each_process_has_a_maker_of_its_own() -> None:
         ours.kill()
         ours.wait()
         assert refused(folder)
+
+
+def test_a_carrier_that_somebody_ends_is_told_as_that() -> None:
+    """Not as the server's answer: another attempt may pass."""
+    source = SourceConfig(name="s", host="127.0.0.1", port=1, user="u", password="p", tls="off")
+    carrier = new_carrier()
+    carrier.tell("no settings")  # it fails, and ends
+    told = _Told(carrier, source)
+    with pytest.raises(SourceError, match="the process that carries its rows was ended") as caught:
+        told.next_words(lambda: None)
+    assert caught.value.retryable
+    carrier.end()
