@@ -101,13 +101,13 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
     lake_id = (ledger.lake() or ("",))[0]
     older = _newest(config.lake, above, lake_id)
     into = FileStore(config.lake, f"{above.root}/{_name(above)}")
-    if into.folder is not None:
-        into.folder.mkdir(parents=True)  # what is wrong with it is said before anything is read
     with tempfile.TemporaryDirectory(prefix="mirrorlake-") as scratch:
         for _ in range(_MOMENTS):
             begun = datetime.now(UTC)
             cut = _take_moment(config, ledger, lake, Path(scratch) / saved.LEDGER)
             making = _Making(config, store, into, older, cut, on_progress)
+            if into.folder is not None:  # where that can't be, no file of the lake's is missing
+                into.folder.mkdir(parents=True, exist_ok=True)
             try:
                 files = making.copy(begun)
             except FileNotFoundError as error:

@@ -46,7 +46,7 @@ serve({ends})
 _LOOKS = 0.2
 """Seconds between two looks at whether the caller waits no more."""
 _LAST_WORDS_SECONDS = 10
-"""How long a worker may take to end that says nothing any more."""
+"""How long a worker that has fallen silent may take to end."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class WorkerProcess:
         self._process.wait()
 
     def end(self) -> None:
-        """See it end, of which a lane says nothing any more. The others' threads see that by
-        themselves: nobody but a lane's own thread touches its connection meanwhile."""
+        """Wait for it to end once a lane has fallen silent, and kill it if it doesn't. The threads
+        of its other lanes notice by themselves: only they may touch their connections meanwhile."""
         try:
             self._process.wait(_LAST_WORDS_SECONDS)
         except subprocess.TimeoutExpired:

@@ -57,7 +57,7 @@ def _whole(t: str, kind: TheirType) -> str:
 
 
 def _in_us(number: str, unit: str) -> str:
-    """SQL of so many of a unit in whole microseconds."""
+    """SQL for a number of units, as whole microseconds."""
     if unit == _FINER:
         found = f"CASE WHEN ({number}) % 1000 = 0 THEN ({number}) // 1000 END"
     else:

@@ -76,9 +76,7 @@ class LogDdl:
         around = read_surroundings(self._connection, *table.name)
         for statement in statements:
             found = alter_by_log(
-                *(shape, statement.text, statement.database, around),
-                sql_mode=statement.sql_mode,
-                temporary=statement.temporary,
+                shape, statement.text, statement.database, around, statement.session
             )
             if found is None:
                 continue

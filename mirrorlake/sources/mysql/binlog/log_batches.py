@@ -15,6 +15,7 @@ import pyarrow as pa
 from mirrorlake.sources.mysql.binlog.events.rows import RowChange
 from mirrorlake.sources.mysql.binlog.events.table_map import TableMap
 from mirrorlake.sources.mysql.binlog.positions import Gtid, LogPosition, StreamPosition
+from mirrorlake.sources.mysql.binlog.statements import PLAIN_SESSION, StatementSession
 from mirrorlake.sources.mysql.binlog.table_shape import TableShape
 
 PLACES: Final = pa.schema(
@@ -91,16 +92,13 @@ class LoggedStatement:
         database: the default one of its session.
         rows_unknown: it may have changed rows that are in no row event: its session's format was
             not ROW, or it commits an XA transaction that was prepared before reading began.
-        sql_mode: its session's, as a number.
-        temporary: whether it is about a temporary table of its session, maybe beside others.
     """
 
     database: str
     text: str
     transaction: LogTransaction
     rows_unknown: bool
-    sql_mode: int = 0
-    temporary: bool = False
+    session: StatementSession = PLAIN_SESSION
 
 
 @dataclass(frozen=True)

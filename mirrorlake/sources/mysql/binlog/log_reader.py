@@ -301,11 +301,7 @@ class LogReader:
         if not current.silent:
             unknown = rows_unknown or query.changes_rows
             self._statements.append(
-                LoggedStatement(
-                    *(query.database, query.text, current.mark, unknown),
-                    sql_mode=query.sql_mode,
-                    temporary=query.temporary,
-                )
+                LoggedStatement(query.database, query.text, current.mark, unknown, query.session)
             )
             current.given_out = current.given_out or current.begun
         if not current.begun:

@@ -67,20 +67,30 @@ _WHOLE = {"BEGIN": QueryKind.BEGIN, "COMMIT": QueryKind.COMMIT, "ROLLBACK": Quer
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedQuery:
-    """A statement.
+class StatementSession:
+    """What a statement's words mean by its session.
 
     Attributes:
-        database: its session's, which may have nothing to do with it.
-        sql_mode: its session's, as a number.
-        temporary: whether it is about a temporary table of its session, maybe beside others.
+        sql_mode: as a number.
+        temporary: whether it is about a temporary table of the session, maybe beside others.
     """
+
+    sql_mode: int = 0
+    temporary: bool = False
+
+
+PLAIN_SESSION = StatementSession()
+"""By which a statement means what its words say."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedQuery:
+    """A statement: ``database`` is its session's, which may have nothing to do with it."""
 
     database: str
     text: str
     kind: QueryKind
-    sql_mode: int = 0
-    temporary: bool = False
+    session: StatementSession
 
     @property
     def changes_rows(self) -> bool:
@@ -115,7 +125,8 @@ def read_query(event: LogEvent, server: ServerForms) -> LoggedQuery:
         given = unpack_mariadb(given)
     mode, charset = _settings(status, server)
     text = _decoded(given, charset, server)
-    return LoggedQuery(database, text, _kind_of(text), mode, bool(event.flags & _OF_TEMPORARY))
+    session = StatementSession(mode, bool(event.flags & _OF_TEMPORARY))
+    return LoggedQuery(database, text, _kind_of(text), session)
 
 
 def _settings(status: bytes, server: ServerForms) -> tuple[int, str]:

@@ -41,13 +41,7 @@ from mirrorlake.sources.mysql.ddl.clauses import (
 from mirrorlake.sources.mysql.ddl.create import read_columns
 from mirrorlake.sources.mysql.ddl.declarations import read_declaration
 from mirrorlake.sources.mysql.ddl.rows import definition_words, empties, rows_added, target_of_rows
-from mirrorlake.sources.mysql.ddl.text import (
-    Passage,
-    Word,
-    depths,
-    read_words,
-    split_statements,
-)
+from mirrorlake.sources.mysql.ddl.text import Passage, Word, depths, read_words, split_statements
 
 _IGNORED: Final = frozenset((
     "USE", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "BEGIN", "START", "LOCK", "UNLOCK",
@@ -88,12 +82,10 @@ def is_of_no_table(text: str) -> bool:
     (False, False)
     """
     try:
-        said = [word.said for word in read_words(text)[1]]
+        _, words = read_words(text)
     except DdlRefused:
         return False
-    if said[:1] == ["RENAME"]:
-        return said[1:2] == ["USER"]
-    return said[0] in _CHANGING and _first_thing(said) in _THINGS if said else False
+    return _says_no_table([word.said for word in words])
 
 
 def _read(passage: Passage) -> Iterator[Statement]:
@@ -111,10 +103,7 @@ def _read(passage: Passage) -> Iterator[Statement]:
     if first in _IGNORED:
         return
     _refuse_unsure(passage)
-    if first in _OTHERS or (first in _CHANGING and _thing(passage) in _THINGS):
-        yield _statement(passage, "other", (None, ""))
-        return
-    if first == "RENAME" and passage.says("USER", at=1):
+    if first in _OTHERS or _says_no_table(passage.said):
         yield _statement(passage, "other", (None, ""))
         return
     check_parentheses(passage)
@@ -150,12 +139,14 @@ def _head_of_create(passage: Passage) -> int | None:
     return next((n for n, word in enumerate(passage.words) if word.said == "("), None)
 
 
-def _thing(passage: Passage) -> str:
+def _says_no_table(said: Sequence[str]) -> bool:
+    if [*said[:2]] == ["RENAME", "USER"]:
+        return True
+    return bool(said) and said[0] in _CHANGING and _thing(said) in _THINGS
+
+
+def _thing(said: Sequence[str]) -> str:
     """What a CREATE, ALTER or DROP is about."""
-    return _first_thing(passage.said)
-
-
-def _first_thing(said: Sequence[str]) -> str:
     things = (*_THINGS, "TABLE", "TABLES", "INDEX")
     return next((word for word in said if word in things), "")
 
@@ -164,7 +155,7 @@ def _begins(passage: Passage, begins: str) -> bool:
     first, thing = begins.split()
     if passage.words[0].said != first:
         return False
-    return thing == "*" or _thing(passage) == thing
+    return thing == "*" or _thing(passage.said) == thing
 
 
 def _statement(

@@ -137,7 +137,7 @@ def depths(words: Sequence[Word]) -> Iterator[tuple[int, Word, int]]:
 
 
 def read_words(text: str) -> tuple[str, tuple[Word, ...]]:
-    """A text with blanks for its comments, and its words; statements are not told apart.
+    """A text, its comments blanked out, and its words, of all its statements together.
 
     Raises:
         DdlRefused: a quote or a comment has no end.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirrorlake.errors import DdlRefused
-from mirrorlake.sources.mysql.binlog.statements import may_define
+from mirrorlake.sources.mysql.binlog.statements import PLAIN_SESSION, StatementSession, may_define
 from mirrorlake.sources.mysql.ddl.actions import (
     Action,
     AddColumn,
@@ -85,16 +85,12 @@ def alter_by_log(
     text: str,
     database: str,
     around: Surroundings,
-    *,
-    sql_mode: int = 0,
-    temporary: bool = False,
+    session: StatementSession = PLAIN_SESSION,
 ) -> AlteredInLog | None:
     """The table after a statement; None where it is about none of its name.
 
     Args:
         database: the default one of the statement's session.
-        sql_mode: its session's, as a number.
-        temporary: whether it is about a temporary table of its session, maybe beside others.
     """
     if not may_define(text, [table.name]) or is_of_no_table(text):
         return None
@@ -108,14 +104,14 @@ def alter_by_log(
             return AlteredInLog(table, why="another table got its name")
         if not _is_of(statement.database or database, statement.table, table, around):
             continue
-        if statement.kind == "truncate" and temporary:
+        if statement.kind == "truncate" and session.temporary:
             continue  # a statement that truncates is about one table
         if statement.kind == "other" or (statement.kind == "create" and statement.if_missing):
             continue
-        if temporary:
+        if session.temporary:
             return AlteredInLog(table, why="it, or a temporary table of its name, was altered")
         # One statement is about a table once, but for those that are refused anyway.
-        found = _after(table, statement, around, sql_mode)
+        found = _after(table, statement, around, session.sql_mode)
         if found.why:
             return found
     return found

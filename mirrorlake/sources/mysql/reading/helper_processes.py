@@ -12,6 +12,7 @@ import atexit
 import io
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -20,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mirrorlake.sources.mysql.reading.helper_program import CARRIER, WATCHER
-
+# Not of `helper_program`: to import what that needs takes as long as this process has until then.
+CARRIER, WATCHER = b"c", b"w"
 _START = (
     "import json, socket, sys; sys.path[:] = json.loads(sys.argv[2]); "
     "from mirrorlake.sources.mysql.reading import helper_program; "
@@ -34,8 +35,7 @@ class HelperProcess:
 
     def __init__(self, told: int, says: int) -> None:
         self._told = io.FileIO(told, "wb")
-        self.says = says
-        """The descriptor of what it says."""
+        self._says = says
         self._unread = b""
 
     def tell(self, line: object) -> bool:
@@ -46,9 +46,13 @@ class HelperProcess:
             return False
         return True
 
+    def has_said(self, seconds: float = 0) -> bool:
+        """Whether it says something, or ends, within some time."""
+        return bool(select.select([self._says], [], [], seconds)[0])
+
     def lines(self) -> list[bytes] | None:
         """The lines that it has said since, waiting for some; None once it has ended."""
-        said = os.read(self.says, 65_536)
+        said = os.read(self._says, 65_536)
         if not said:
             return None
         *lines, self._unread = (self._unread + said).split(b"\n")
@@ -57,7 +61,7 @@ class HelperProcess:
     def end(self) -> None:
         """End it, whatever it does."""
         self._told.close()
-        os.close(self.says)
+        os.close(self._says)
 
 
 class _Maker:

@@ -12,8 +12,8 @@ import socket
 from typing import NoReturn
 
 from mirrorlake.sources.mysql.reading import lock_watcher, proxy
+from mirrorlake.sources.mysql.reading.helper_processes import CARRIER, WATCHER
 
-CARRIER, WATCHER = b"c", b"w"
 _KINDS = {CARRIER: proxy.carry, WATCHER: lock_watcher.watch}
 
 

@@ -10,7 +10,6 @@ waits for a row. The watcher ends the read by KILL; here the load learns why.
 from __future__ import annotations
 
 import json
-import select
 from typing import Self
 
 from mirrorlake.config.server import SourceConfig
@@ -75,7 +74,7 @@ class Guard:
 
     def _listen(self) -> None:
         watcher = self._watcher
-        if watcher is not None and select.select([watcher.says], [], [], 0)[0]:
+        if watcher is not None and watcher.has_said():
             # Nothing at its end: a watcher that had to give up, and the read continues.
             for said in watcher.lines() or ():
                 self._reason = json.loads(said)

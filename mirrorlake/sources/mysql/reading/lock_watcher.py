@@ -14,10 +14,11 @@ import json
 import os
 import re
 import select
-import ssl
 from typing import Any, TextIO
 
 import pymysql
+
+from mirrorlake.sources.mysql.reading.proxy import login_arguments
 
 _LOOK_SECONDS = 1.0
 _ANSWER_SECONDS = 60
@@ -46,29 +47,19 @@ def watch(lines: TextIO, tell: int) -> None:
 
 
 def _is_over(lines: TextIO, seconds: float = 0) -> bool:
-    """Whether the load ends its reads by itself within some time: nothing more is said to us."""
+    """Whether our input closes within some time: the load is done with its reads."""
     return bool(select.select([lines], [], [], seconds)[0])
 
 
 def _log_in(settings: dict[str, Any]) -> Any:
-    context = ssl.create_default_context(cafile=settings["ca"]) if settings["tls"] else None
-    if context is not None and settings["ca"] is None:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.
-    refused: Any = dict.fromkeys(settings["refused"], object)
     return pymysql.connect(
-        host=settings["host"],
-        port=settings["port"],
-        user=settings["user"],
-        password=settings["password"].encode(),
+        **login_arguments(settings),
         charset="utf8mb4",
         autocommit=True,
         connect_timeout=10,
         # Its looks take a moment. Where none is answered it ends, and the read continues.
         read_timeout=_ANSWER_SECONDS,
         write_timeout=_ANSWER_SECONDS,
-        ssl=context,
-        auth_plugin_map=refused,
     )
 
 

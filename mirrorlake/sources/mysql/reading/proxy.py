@@ -146,7 +146,8 @@ class _Carrier:
     def _log_in(self) -> Any:
         settings = self._settings
         note = partial(self._note, NOTE)
-        connection = silence.connect(_login(settings), settings["silence"], note, settings["most"])
+        login = login_arguments(settings) | {"database": settings["database"]}
+        connection = silence.connect(login, settings["silence"], note, settings["most"])
         if settings["tls"] and not isinstance(connection._sock, ssl.SSLSocket):
             # PyMySQL continues without TLS where the server has none.
             connection.close()
@@ -207,7 +208,8 @@ class _Carrier:
             self._ready.put(None)
 
 
-def _login(settings: dict[str, Any]) -> dict[str, Any]:
+def login_arguments(settings: dict[str, Any]) -> dict[str, Any]:
+    """PyMySQL's arguments for a login, of what `route.login_of` gives."""
     context = ssl.create_default_context(cafile=settings["ca"]) if settings["tls"] else None
     if context is not None and settings["ca"] is None:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -216,7 +218,6 @@ def _login(settings: dict[str, Any]) -> dict[str, Any]:
         "port": settings["port"],
         "user": settings["user"],
         "password": settings["password"].encode(),
-        "database": settings["database"],
         "ssl": context,
         "ssl_disabled": context is None,
         # A server that asks for the password itself gets nothing: see `connect.refused_plugins`.

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import select
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -115,12 +114,12 @@ class _Told:
 
     def listen(self, seconds: float) -> None:
         """Take in what it says within some time."""
-        if not self.ended and select.select([self._carrier.says], [], [], seconds)[0]:
+        if not self.ended and self._carrier.has_said(seconds):
             self._take_in()
 
     def given_up(self) -> str | None:
         """Why it gave its server up, if it has."""
-        while not self.ended and select.select([self._carrier.says], [], [], 0)[0]:
+        while not self.ended and self._carrier.has_said():
             self._take_in()
         return self.silent
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mirrorlake.sources.mysql.binlog.statements import StatementSession
 from mirrorlake.sources.mysql.ddl.altered import Surroundings, made
 from mirrorlake.sources.mysql.ddl.parser import parse_ddl
 from mirrorlake.sources.mysql.ddl.types import Charsets
@@ -168,8 +169,10 @@ def test_a_table_with_the_name_of_another_kind_of_thing() -> None:
 
 
 def test_a_temporary_table_that_is_emptied_is_another() -> None:
-    assert alter_by_log(TABLE, "TRUNCATE t", "d", AROUND, temporary=True) is None
-    altered = alter_by_log(TABLE, "ALTER TABLE t DROP a", "d", AROUND, temporary=True)
+    assert alter_by_log(TABLE, "TRUNCATE t", "d", AROUND, StatementSession(temporary=True)) is None
+    altered = alter_by_log(
+        TABLE, "ALTER TABLE t DROP a", "d", AROUND, StatementSession(temporary=True)
+    )
     assert altered is not None
     assert "a temporary table of its name" in altered.why
 
@@ -209,7 +212,7 @@ def test_what_a_declaration_means_depends_on_its_session(
     clause: str, sql_mode: int, followed: bool
 ) -> None:
     text = f"ALTER TABLE t {clause}"
-    found = alter_by_log(TABLE, text, "d", AROUND, sql_mode=sql_mode)
+    found = alter_by_log(TABLE, text, "d", AROUND, StatementSession(sql_mode))
     assert found is not None
     assert (found.why == "") == followed, found.why
 
