@@ -53,6 +53,8 @@ def backup(target: str, config_path: Path, as_json: bool) -> None:
             "The lake was never at rest: the ledger is some seconds older than the catalog, and a "
             "restore finds the loads of these seconds in the lake."
         )
+    for words in done.moved:
+        show.errors.print(f"[yellow]not as the ledger knows it[/]: {escape(words)}", soft_wrap=True)
     if done.others:
         say(f"Left out: {done.others:,} tables of the catalog that are not in this lake")
 

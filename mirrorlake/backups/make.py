@@ -45,6 +45,7 @@ from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.database.copies import copy_ledger
 from mirrorlake.ledger.database.migrations import LEDGER_VERSION
+from mirrorlake.operations.other_writers.moved_lake import find_all_moved, recorded_tables
 from mirrorlake.operations.repairing.find_tables import lake_namespaces
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ class BackupMade:
         tables: lake tables and views; others: what the catalog names that is not in this lake.
         one_moment: whether ledger and catalog are of one moment; else the ledger is the older of
             the two, by less than a second a try.
+        moved: lake tables that were not as our last commits left them when it began, each in a
+            sentence: a restore brings back both as they are.
     """
 
     where: str
@@ -81,6 +84,7 @@ class BackupMade:
     linked: int
     others: int
     one_moment: bool
+    moved: tuple[str, ...] = ()
 
 
 def make_backup(config: Config, target: str, on_progress: OnStep | None = None) -> BackupMade:
@@ -96,6 +100,7 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
     ledger = Ledger(config.ledger.url, config.ledger.wait)
     lake = open_lake(config, ledger)
     refuse_unreadable(lake, "a backup")
+    moved = find_all_moved(config, ledger, recorded_tables(config, ledger))
     store, above = FileStore(config.lake), FileStore(config.lake, target)
     refuse_nested(store, above, "a backup")
     lake_id = (ledger.lake() or ("",))[0]
@@ -121,6 +126,7 @@ def make_backup(config: Config, target: str, on_progress: OnStep | None = None) 
                 *(into.root, made.lake, begun, round(time.monotonic() - started, 3)),
                 *(len(cut.entries), len(files), made.bytes, making.linked, cut.others),
                 one_moment=cut.one_moment,
+                moved=tuple(f"table {n}: {one.said}" for n, of in moved.items() for one in of),
             )
     raise LakeError(
         f"the lake's files were removed faster than they were copied, {_MOMENTS} times",

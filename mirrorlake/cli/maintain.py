@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--grace",
-    type=float,
+    type=click.FloatRange(min=0),
     default=24.0,
     show_default=True,
     help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",

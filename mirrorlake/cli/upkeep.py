@@ -150,7 +150,7 @@ def _moment(text: str) -> datetime:
 @show.json_option
 @click.option(
     "--grace",
-    type=float,
+    type=click.FloatRange(min=0),
     default=24.0,
     show_default=True,
     help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",

@@ -20,7 +20,6 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.sources.mysql.sessions.connect import read_position, session
 from mirrorlake.table.log_place import place_of
 from mirrorlake.table.resolve import ResolvedTable
-from mirrorlake.workspace import Workspace
 
 if TYPE_CHECKING:  # the decoder is imported once a table follows a log
     from mirrorlake.operations.loading.moved_server import AcceptedPlaces
@@ -115,7 +114,7 @@ class _Accepting:
 
 
 def refuse_other_server(
-    workspace: Workspace, connection: Connection[Any], plan: ResolvedTable, server: str
+    ledger: Ledger, connection: Connection[Any], plan: ResolvedTable, server: str
 ) -> None:
     """See that a table is still read from the server that it was read from, and that this one still
     has what was followed of its log.
@@ -123,11 +122,11 @@ def refuse_other_server(
     Raises:
         SourceError: it is another one, or is what it was long ago.
     """
-    newest = workspace.ledger.last_load(plan.name, "success")
-    mark = workspace.ledger.unproved(plan.name)
+    newest = ledger.last_load(plan.name, "success")
+    mark = ledger.unproved(plan.name)
     if newest is None or newest.receipt is None or (mark is not None and mark.server == server):
         return  # or a person took it for the source
-    place = place_of(workspace.ledger, plan.name) if plan.contract.by_log else None
+    place = place_of(ledger, plan.name) if plan.contract.by_log else None
     if newest.receipt.server != server:
         follows = _what_follows(connection, server, place)
         raise SourceError(

@@ -198,7 +198,7 @@ def resolve_following(
     if last is None:
         return None
     plan = resolve_table(workspace, contract, connection)
-    refuse_other_server(workspace, connection, plan, server)
+    refuse_other_server(workspace.ledger, connection, plan, server)
     upcoming = find_next_load(connection, workspace, plan, server)
     place = place_of(workspace.ledger, plan.name, last)
     if place is None or (upcoming.whole and not upcoming.doubt):

@@ -126,7 +126,7 @@ def follow_in_doubt(
         MirrorlakeError: see the errors of planning and following.
     """
     server = read_position(connection).server
-    refuse_other_server(workspace, connection, plan, server)
+    refuse_other_server(workspace.ledger, connection, plan, server)
     if not find_next_load(connection, workspace, plan, server).doubt:
         return plan, followed
     found = follow_copied(workspace, plan.contract)

@@ -195,7 +195,7 @@ def refuse_unloaded(workspace: Workspace, plan: ResolvedTable) -> None:
     refuse_changed(receipt, plan.name, meaning_of(plan.contract, plan.source, plan.table))
     if needs_first_load(workspace, plan) and workspace.ledger.successful_loads(plan.name):
         raise SchemaMoved(
-            f"table {plan.name}: its schema changed in MySQL since it was loaded",
+            f"table {plan.name}: MySQL, or its contract, has other columns than were loaded",
             table=plan.name,
             next_step="Load it again first: the new version's first load is folded with it",
             retryable=True,

@@ -347,7 +347,7 @@ def _load(
     bounded = by_time(plan) or plan.source.primary is not None
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
-    refuse_other_server(workspace, connection, plan, seen.server)
+    refuse_other_server(workspace.ledger, connection, plan, seen.server)
     if plan.contract.by_log:
         refuse_log(connection, plan, followed)  # before anything of the table is written down
     upcoming = plan_next_load(connection, workspace, plan, seen.server)

@@ -137,7 +137,7 @@ def _window(
     bounded = by_time(plan) or plan.source.primary is not None
     reach = read_reach(connection, plan.source) if bounded else None
     seen = read_position(connection)
-    refuse_other_server(workspace, connection, plan, seen.server)
+    refuse_other_server(workspace.ledger, connection, plan, seen.server)
     upcoming = find_next_load(connection, workspace, plan, seen.server)
     reason = upcoming.reason
     if upcoming.continuity.may_be_equal:

@@ -190,7 +190,7 @@ def refuse_new_version(workspace: Workspace, plan: ResolvedTable) -> None:
     versions = workspace.ledger.schema_versions(plan.name)
     if not versions or versions[-1] != plan.version:
         raise SchemaError(
-            f"table {plan.name}: its schema changed in MySQL since it was loaded",
+            f"table {plan.name}: MySQL, or its contract, has other columns than were loaded",
             table=plan.name,
             next_step="Sync it first: a new version's first load reads every row",
         )

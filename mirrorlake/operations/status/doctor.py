@@ -28,6 +28,7 @@ from mirrorlake.destinations.iceberg.warehouse.lake_location import (
 from mirrorlake.errors import MirrorlakeError
 from mirrorlake.ledger import LEDGER_VERSION, Ledger
 from mirrorlake.load.tenants.readable_tenants import find_unreadable
+from mirrorlake.operations.loading.accept import refuse_other_server
 from mirrorlake.operations.other_writers.moved_lake import (
     recorded_tables,
     refuse_lost_views,
@@ -45,11 +46,12 @@ from mirrorlake.runtime.replaced_file import file_of
 from mirrorlake.sources.mysql.introspection.introspect import read_contracted, read_tables
 from mirrorlake.sources.mysql.introspection.lake_names import in_lake
 from mirrorlake.sources.mysql.reading.privileges import missing_privileges
-from mirrorlake.sources.mysql.sessions.connect import rows_of, session
+from mirrorlake.sources.mysql.sessions.connect import read_position, rows_of, session
 from mirrorlake.sources.mysql.sessions.zones import differences, name_of_zone, read_server_zone
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.columns.new_columns import gone_words, once_there
 from mirrorlake.table.resolve import (
+    ResolvedTable,
     located_errors,
     names_not_in_bigquery,
     publish_step,
@@ -163,6 +165,7 @@ def _tables(parts: _Parts, source: SourceConfig) -> list[Diagnosis]:
                         table = in_lake(table, contract)
                     once = _once(parts, contract)
                     plan, name = resolve_contract(config, contract, table, once), contract.name
+                    _refuse_other_server(parts, connection, plan)
                     notes = [gone_words(plan.gone)] if plan.gone else []
                     warned += [
                         Diagnosis(f"table {name}", "", "missing", "", note, optional=True)
@@ -196,6 +199,19 @@ def _unread(table: SourceTable, contract: TableContract) -> list[str]:
         "without it lies behind every window, and is missing until a check finds it. Give the "
         "column CURRENT_TIMESTAMP as its default, or the table mode: full"
     ]
+
+
+def _refuse_other_server(parts: _Parts, connection: Connection[Any], plan: ResolvedTable) -> None:
+    """See that a sync would go on with the server that answers.
+
+    Raises:
+        SourceError: it would not.
+    """
+    try:
+        ledger = parts.ledger()
+    except MirrorlakeError:
+        return  # a piece of its own
+    refuse_other_server(ledger, connection, plan, read_position(connection).server)
 
 
 def _once(parts: _Parts, contract: TableContract) -> frozenset[str]:

@@ -31,7 +31,7 @@ from mirrorlake.proof.comparing.recheck import CHANGING, Rechecked, recheck
 from mirrorlake.proof.comparing.report import Ask, Report
 from mirrorlake.proof.comparing.resolve import read_mirror, resolve_target
 from mirrorlake.proof.comparing.rows_beside_bounds import Beside, compare_beside, read_beside
-from mirrorlake.proof.comparing.sides import Sides, sides_of, statements_of
+from mirrorlake.proof.comparing.sides import Sides, refuse_unreadable, sides_of, statements_of
 from mirrorlake.proof.comparing.verdict import settled_ranges, uncompared, verdict_of
 from mirrorlake.proof.coverage.days import Days, whole_days
 from mirrorlake.proof.forms.rows import Key, RowDigest
@@ -114,6 +114,8 @@ def _read(workspace: Workspace, contract: TableContract, ask: Ask, most: int) ->
         if ask.kind == "next":
             ask = _next_chunk(workspace, connection, target)
         sides = sides_of(target, ask)
+        if ask.kind == "where":
+            refuse_unreadable(connection, sides, workspace.spark)
         cut = _plan(connection, sides, ask)
         digests, listed = _read_both(workspace, connection, sides, ask, cut)
         beside = _look_beside(workspace, connection, sides, digests, listed)

@@ -137,7 +137,8 @@ def _refuse_drift(
         return now
     changes = now.changes_from(versions[-1], contract.earlier_names).said
     raise SchemaError(
-        f"table {contract.name}: its schema changed in MySQL since it was loaded: {changes}",
+        f"table {contract.name}: MySQL, or its contract, has other columns than were loaded: "
+        f"{changes}",
         table=contract.name,
         next_step="Sync it first; what sync refuses, it explains",
     )

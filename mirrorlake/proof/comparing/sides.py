@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from mirrorlake.errors import ConfigError
+from pymysql.connections import Connection
+
+from mirrorlake.destinations.iceberg.spark.errors import spark_errors
+from mirrorlake.destinations.iceberg.spark.session import LazySpark
+from mirrorlake.errors import ConfigError, LakeError, SourceError
 from mirrorlake.proof.comparing.compare import KeyCut
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.proof.ranges.keys import ordered_of, parts_of
@@ -14,6 +19,7 @@ from mirrorlake.proof.ranges.scope import both, day_condition
 from mirrorlake.proof.ranges.target import Target
 from mirrorlake.proof.sides.mysql_side import SourceSide
 from mirrorlake.proof.sides.spark_side import LakeSide
+from mirrorlake.sources.mysql.sessions.connect import rows_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,28 @@ def sides_of(target: Target, ask: Ask) -> Sides:
         replace(lake, where=chosen[1]),
         replace(source, where=both(scope.later, chosen[0]) if scope.later else ""),
     )
+
+
+def refuse_unreadable(connection: Connection[Any], sides: Sides, spark: LazySpark) -> None:
+    """See that both sides can read a condition that a person wrote. No row is read.
+
+    Raises:
+        ConfigError: MySQL, or Spark, can't.
+        SourceError, LakeError: it could not be asked.
+    """
+    name = sides.target.name
+    try:
+        rows_of(connection, f"EXPLAIN {sides.source.count_sql()}")
+        with spark_errors(name):
+            spark.get().sql(sides.lake.count_sql())
+    except (SourceError, LakeError) as error:
+        if error.retryable:
+            raise
+        raise ConfigError(
+            f"table {name}: the condition of --where can't be read: {error.message}",
+            table=name,
+            next_step="Write it as both MySQL and Spark read it, as in --where \"country = 'DE'\"",
+        ) from error
 
 
 def _lake_side(target: Target, source: SourceSide, where: str) -> LakeSide:

@@ -71,6 +71,13 @@ def test_what_is_said(raw_project: RawProject, tmp_path: Path) -> None:
     linked = re.findall(r"of which (\d+) are linked, not copied", said.stdout)
     assert int(linked[0]) > 0
     assert "The old place is as it was" in said.stdout
+    lake = Lake(load_config(raw_project.config).lake)
+    [raw] = [
+        name for space in lake.catalog.list_namespaces() for name in lake.catalog.list_tables(space)
+    ]
+    lake.catalog.load_table(raw).delete("id = 1")
+    said = raw_project.run("backup", str(tmp_path / "backups"))
+    assert re.search(r"not as the ledger knows it: table s\..*: .*raw", said.stderr), said.stderr
 
 
 def test_what_is_not_empty_or_not_whole_is_refused(

@@ -277,7 +277,8 @@ def test_an_older_ledger_is_refused_by_whatever_comes_first(project: Project, sq
     for act in (project.load, project.recover):
         with pytest.raises(LedgerError, match=r"holds load .* which the ledger does not know"):
             act()
-    for command in (("status",), ("gaps",), ("maintain",), ("refold", "t")):
+    aside = str(project.folder / "backups")
+    for command in (("status",), ("gaps",), ("maintain",), ("refold", "t"), ("backup", aside)):
         result = project.run(*command)
         assert result.exit_code != 0, command
         said = f"{result.exception} {result.output}"

@@ -24,6 +24,7 @@ from mirrorlake.ledger import Ledger
 from mirrorlake.load.protocol.protocol import load_window
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.repairing.recover import recover_table
+from mirrorlake.operations.status.doctor import diagnose_contract
 from mirrorlake.operations.status.status import status_of
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
@@ -349,6 +350,9 @@ def test_another_server_than_last_time_is_refused_until_it_is_accepted(
     with pytest.raises(SourceError, match="Two servers' answers are not one history"):
         reload_days(workspace, contract, DAY, DAY)
     assert workspace.ledger.loads(contract.name) == before
+    broken = [one.detail for one in diagnose_contract(config) if one.state == "broken"]
+    assert len(broken) == 2, broken
+    assert "is now server" in broken[1]
     # A failover: the new server has other rows, and no cursor tells. Somebody says that it is so.
     sql(
         f"UPDATE orders SET v = 7, at = '{DAY} 01:00'",

@@ -265,6 +265,9 @@ def test_keys_that_the_server_calls_equal(database: str, sql: Sql, engine_for: E
     ]
     with pytest.raises(ConfigError, match="does not begin with an integer"):
         checked(workspace, "t", Ask("keys", keys=Range(1, 2)))
+    for condition, who in (("no = 1", "MySQL answered"), ("v = b'1'", "Spark failed")):
+        with pytest.raises(ConfigError, match=f"the condition of --where can't be read: {who}"):
+            checked(workspace, "t", Ask("where", where=condition))
 
 
 def test_without_a_key_rows_are_a_multiset(database: str, sql: Sql, engine_for: EngineFor) -> None:

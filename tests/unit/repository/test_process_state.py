@@ -22,6 +22,7 @@ ALLOWED = {
     ("mirrorlake/runtime/launch.py", "os.environ"): "PySpark reads it there alone; under a lock",
     ("mirrorlake/runtime/launch.py", "del os.environ"): "the same",
     ("mirrorlake/destinations/iceberg/spark/session.py", "os.environ"): "set for good, for the JVM",
+    ("mirrorlake/sources/mysql/reading/reader.py", "os.environ"): "set for good, for the reader",
     (
         "mirrorlake/destinations/iceberg/spark/gateway.py",
         "signal.signal(",

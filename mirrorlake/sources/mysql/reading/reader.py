@@ -16,12 +16,16 @@ Source: MySQL 8.0 manual, 5.1.8 "Server System Variables"; connectorx, ``pre_exe
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
+
+# The pool of its connections prints each attempt that fails: how they ended is in our one error.
+os.environ.setdefault("RUST_LOG", "r2d2=off")
 
 import connectorx
 import pyarrow as pa

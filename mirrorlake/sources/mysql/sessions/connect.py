@@ -48,6 +48,7 @@ _GIVING_AWAY = ("mysql_clear_password", "dialog", "mysql_old_password")
 _NO_PLUGIN = 2059  # CR_AUTH_PLUGIN_CANNOT_LOAD
 _NO_GREETING = "Packet sequence number wrong"  # of what a server says first: it is no MySQL
 _REFUSED = {1044, 1045, 1698, 1130}
+_ALL_TAKEN = {1040, 1203}  # ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def step_of(code: int) -> str:
         return "Switch TLS on in the server, or write `tls: off` if the path is trusted"
     if code == LOCKED:
         return LOCKED_STEP
+    if code in _ALL_TAKEN:
+        return "Write fewer `connections` for the source, or raise the server's max_connections"
     if code in STOPPED:
         return "Raise `statement_seconds` of the source, or ask the server for less at once"
     return "Check the database's name in the contract" if code == 1049 else ""

@@ -3,6 +3,9 @@ else."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pymysql
 import pytest
 
@@ -42,3 +45,22 @@ def test_a_connection_that_was_lost_before_can_be_tried_again() -> None:
     with pytest.raises(SourceError, match="the connection was lost before") as caught:
         rows_of(connection, "SELECT 1")
     assert caught.value.retryable
+
+
+QUIET = """
+import mirrorlake.sources.mysql.reading.reader
+import connectorx
+try:
+    connectorx.read_sql("mysql://u:p@127.0.0.1:1/d", "SELECT 1")
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.full
+def test_attempts_of_the_readers_own_are_not_printed() -> None:
+    """It gives up after 30 s, and prints nothing meanwhile."""
+    words = [sys.executable, "-c", QUIET]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "timed out waiting for connection" in ran.stdout
+    assert ran.stderr == ""
