@@ -119,13 +119,7 @@ def init(
         return
     hashes = False if no_hash else None
     if asks:
-        from mirrorlake.init.guided import guide
-
-        try:
-            written = guide(url, name, output, hashes=hashes, force=force)
-        except click.Abort:  # at a question
-            show.errors.print("\nInterrupted. Nothing was written.")
-            sys.exit(130)
+        written = _guided(url, name, output, hashes=hashes, force=force)
         if written is None:
             return
         found, output = written
@@ -143,6 +137,19 @@ def init(
         show.print_json(asdict(found))
     else:
         _print(found, output)
+
+
+def _guided(
+    url: str | None, name: str | None, output: Path, *, hashes: bool | None, force: bool
+) -> tuple[Written, Path] | None:
+    """What was written by the answers, and where; None if nothing is to be."""
+    from mirrorlake.init.guided import guide
+
+    try:
+        return guide(url, name, output, hashes=hashes, force=force)
+    except click.Abort:  # at a question
+        show.errors.print("\nInterrupted. Nothing was written.")
+        sys.exit(130)
 
 
 def _print(found: Written, output: Path) -> None:

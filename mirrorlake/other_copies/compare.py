@@ -79,12 +79,7 @@ def compare_copy(
                 differences, equal = rows.find(counts.ours)
             else:
                 differences, equal = compare_multisets(database, paired)
-        if not their.is_same():
-            raise LakeError(
-                f"{theirs.place} was changed while it was read",
-                next_step="Compare it again once it stands still, or a copy of it",
-                retryable=True,
-            )
+        _refuse_changed(their, theirs)
     gone = [CopyDifference("column_missing", one, counts.ours) for one in found.missing]
     return ComparedCopy(
         table=name,
@@ -107,6 +102,15 @@ def compare_copy(
         outside=counts.outside,
         seconds=round(time.monotonic() - began, 1),
     )
+
+
+def _refuse_changed(their: TheirRows, theirs: TheirTable) -> None:
+    if not their.is_same():
+        raise LakeError(
+            f"{theirs.place} was changed while it was read",
+            next_step="Compare it again once it stands still, or a copy of it",
+            retryable=True,
+        )
 
 
 def _spelt(table: SourceTable, names: Sequence[str]) -> tuple[str, ...]:

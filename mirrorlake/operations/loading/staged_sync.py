@@ -24,7 +24,7 @@ from mirrorlake.load.attempt import LoadTerms
 from mirrorlake.operations.loading.fold import TableFold
 from mirrorlake.operations.loading.follow_log import Followed
 from mirrorlake.operations.loading.results import SyncResult
-from mirrorlake.operations.loading.sync import LoadedTable, loaded_table, refusal_recorded
+from mirrorlake.operations.loading.sync import LoadedTable, TableSync, refusal_recorded
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.sources.mysql.sessions.connect import session
@@ -60,8 +60,8 @@ class StagedSync:
         source = workspace.config.sources[contract.source]
         with refusal_recorded(workspace, contract), ExitStack() as holding:
             with session(source, contract.database) as connection:
-                parts = (workspace, connection, contract, terms, None, look, followed)
-                loaded = holding.enter_context(loaded_table(*parts, fold=True))
+                sync = TableSync(workspace, contract, terms, look=look, followed=followed)
+                loaded = holding.enter_context(sync.loaded(connection))
             fold = TableFold(loaded.leased, loaded.plan, apart=True)
             try:
                 fold.write()

@@ -88,7 +88,7 @@ def sync_table(
         MirrorlakeError: see the errors of planning, loading and folding.
     """
     terms = LoadTerms(progress=progress, accept_smaller=accept_smaller)
-    return _chain(workspace, contract, terms, fold=True, look=look, followed=followed)
+    return TableSync(workspace, contract, terms, look=look, followed=followed).run()
 
 
 def load_table(
@@ -107,7 +107,7 @@ def load_table(
         complete: whether a full copy writes every row, whatever the one before did.
     """
     terms = LoadTerms(progress=progress, accept_smaller=accept_smaller, complete=complete)
-    return _chain(workspace, contract, terms, fold=False, look=look)
+    return TableSync(workspace, contract, terms, look=look, fold=False).run()
 
 
 def fold_looked(workspace: Workspace, contract: TableContract, look: Look) -> int:
@@ -143,26 +143,148 @@ def reload_days(
             future, or without an index that leads to them.
         MirrorlakeError: see the errors of planning and loading.
     """
-    return _chain(workspace, contract, LoadTerms(progress=progress), fold=False, days=(first, last))
+    terms = LoadTerms(progress=progress)
+    return TableSync(workspace, contract, terms, days=(first, last), fold=False).run()
 
 
-def _chain(
-    workspace: Workspace,
-    contract: TableContract,
-    terms: LoadTerms,
-    *,
-    fold: bool,
-    days: tuple[date, date] | None = None,
-    look: Look | None = None,
-    followed: Followed | None = None,
-) -> SyncResult:
-    refuse_held(workspace.ledger, contract.source)
-    if contract.by_log and followed is None:
-        followed = follow_tables(workspace, [contract]).get(contract.name)
-    if look is not None and contract.name in look.unchanged:
-        return unchanged_result(look.unchanged[contract.name], 0, 0, 0.0)
-    with refusal_recorded(workspace, contract):
-        return _run_chain(workspace, contract, terms, days, look, followed, fold=fold)
+@dataclass
+class TableSync:
+    """One table's load, and its fold where that is asked for.
+
+    Attributes:
+        days: raw days that are loaded again, first and last; None: the next window is loaded.
+        look: what was seen just before, if somebody looked.
+        followed: what of its log was loaded just before, with that of others.
+        fold: whether deduped and clean move too, not raw alone.
+    """
+
+    workspace: Workspace
+    contract: TableContract
+    terms: LoadTerms
+    days: tuple[date, date] | None = None
+    look: Look | None = None
+    followed: Followed | None = None
+    fold: bool = True
+
+    def run(self) -> SyncResult:
+        """Load the table, and fold it.
+
+        Raises:
+            MirrorlakeError: see the errors of planning, loading and folding.
+        """
+        workspace, contract, look = self.workspace, self.contract, self.look
+        refuse_held(workspace.ledger, contract.source)
+        if contract.by_log and self.followed is None:
+            self.followed = follow_tables(workspace, [contract]).get(contract.name)
+        if look is not None and contract.name in look.unchanged:
+            return unchanged_result(look.unchanged[contract.name], 0, 0, 0.0)
+        source = workspace.config.sources[contract.source]
+        with (
+            refusal_recorded(workspace, contract),
+            session(source, contract.database) as connection,
+            self.loaded(connection) as loaded,
+        ):
+            folded = fold_layers(loaded.leased, loaded.plan) if self.fold else ()
+            return loaded.finish(connection, folded, fold=self.fold)
+
+    @contextmanager
+    def loaded(self, connection: Connection[Any]) -> Iterator[LoadedTable]:
+        """The table, whose raw has what it is to have, under its lease until the block ends."""
+        started, contract, look = time.monotonic(), self.contract, self.look
+        plan = resolve_table(self.workspace, contract, connection)
+        with self.workspace.leased(contract) as leased:
+            repaired = put_right(leased, contract, plan.key) if leased.moved else []
+            settled = len(settle_loads(leased, contract))
+            compared = look if look is not None and not leased.moved else None
+            unchanged = find_equal(leased, connection, plan, compared) if compared else None
+            if self.fold:
+                self._expect_fold(leased, plan, loads=unchanged is None)
+            loads: list[Load] = []
+            if unchanged is None:
+                plan, loads = self._load_again(leased, connection, plan)
+                unchanged = None if loads else followed_unchanged(leased, contract, self.followed)
+            yield LoadedTable(leased, plan, loads, unchanged, look, settled, repaired, started)
+
+    def _expect_fold(self, leased: Workspace, plan: ResolvedTable, *, loads: bool) -> None:
+        """See that what is loaded can be folded, and start Spark early where it will be needed."""
+        if loads:
+            _refuse_unfoldable(leased, plan)
+            large = self.contract.copies and plan.table.estimated_rows > _LONG_ROWS
+            if large and folds_by_spark(leased, plan):
+                leased.spark.start_early()
+        starting = _starting_spark(leased, plan, self.terms.progress)
+        self.terms = replace(self.terms, progress=starting)
+
+    def _load_again(
+        self, leased: Workspace, connection: Connection[Any], plan: ResolvedTable
+    ) -> tuple[ResolvedTable, list[Load]]:
+        """`_load`, tried again where it gave way to a change of its table: resolved again then."""
+        for number in range(ATTEMPTS):
+            try:
+                if number:
+                    plan = resolve_table(leased, plan.contract, connection)
+                if plan.contract.by_log and self.days is None:
+                    parts = (leased, connection, plan, self.followed)
+                    plan, self.followed = follow_in_doubt(*parts)
+                return plan, self._load(leased, connection, plan)
+            except (ReadGivenUp, SchemaError) as error:
+                gave_way = isinstance(error, ReadGivenUp) or number > 0
+                if not gave_way or not error.retryable or number + 1 == ATTEMPTS:
+                    raise
+                pause = _GIVEN_UP_SECONDS * 2**number
+                logger.warning("%s Tried again in %g s", error, pause)
+                time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _load(
+        self, leased: Workspace, connection: Connection[Any], plan: ResolvedTable
+    ) -> list[Load]:
+        ledger, terms = leased.ledger, self.terms
+        # Before anything is read: what opens later writes with later clocks.
+        bounded = by_time(plan) or plan.source.primary is not None
+        reach = read_reach(connection, plan.source) if bounded else None
+        seen = read_position(connection)
+        refuse_other_server(ledger, connection, plan, seen.server)
+        if plan.contract.by_log:
+            # Before anything of the table is written down.
+            refuse_log(connection, plan, self.followed)
+        upcoming = plan_next_load(connection, leased, plan, seen.server)
+        fresh, last = upcoming.fresh, upcoming.last
+        if fresh:
+            # A version whose table somebody edited stops the table before another one is begun.
+            raw_tables(leased.lake, ledger, plan.contract)
+        if self.days is not None and (last is not None or plan.contract.copies):
+            windows = plan_reload(plan, *self.days, seen.clock, ledger.successful_loads(plan.name))
+        else:
+            ahead = reach.ahead if reach else None
+            warn_of_set_back(plan, set_back(last, ahead))
+            windows = (upcoming.window(plan, seen.clock, ahead),)
+        changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
+        if fresh:
+            record_version(leased, connection, plan)
+        else:
+            record_known(leased, plan)
+        if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
+            leased.changes[:] = [words]
+            logger.warning("table %s: %s", plan.name, words)
+        note_columns(ledger, plan, fresh=fresh)
+        complete = terms.complete or upcoming.whole
+        terms = replace(
+            terms, server=seen.server, continuity=upcoming.continuity, complete=complete
+        )
+        if upcoming.whole:
+            # Its rows may mean something else than those before: shown once they are folded.
+            hold_streamed(leased, plan)
+        if reach is not None:
+            if reach.open is None:
+                warn_of_unseen(connection, plan, last)
+            found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
+            held_back = recovered_words(plan, found)
+            leased.holding[:] = [held_back] if held_back else []
+            terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
+        if plan.contract.by_log:
+            return load_by_log(leased, connection, plan, windows[0], terms, self.followed)
+        return [load_window(leased, connection, plan, window, terms) for window in windows]
 
 
 @contextmanager
@@ -179,58 +301,6 @@ def refusal_recorded(workspace: Workspace, contract: TableContract) -> Iterator[
         if last is None or last.started_at < began:
             workspace.ledger.record_refusal(contract.name, str(error), passing=error.retryable)
         raise
-
-
-def _run_chain(
-    workspace: Workspace,
-    contract: TableContract,
-    terms: LoadTerms,
-    days: tuple[date, date] | None,
-    look: Look | None,
-    followed: Followed | None,
-    *,
-    fold: bool,
-) -> SyncResult:
-    source = workspace.config.sources[contract.source]
-    with session(source, contract.database) as connection:
-        parts = (workspace, connection, contract, terms, days, look, followed)
-        with loaded_table(*parts, fold=fold) as loaded:
-            folded = fold_layers(loaded.leased, loaded.plan) if fold else ()
-            return loaded.finish(connection, folded, fold=fold)
-
-
-@contextmanager
-def loaded_table(
-    workspace: Workspace,
-    connection: Connection[Any],
-    contract: TableContract,
-    terms: LoadTerms,
-    days: tuple[date, date] | None,
-    look: Look | None,
-    followed: Followed | None,
-    *,
-    fold: bool,
-) -> Iterator[LoadedTable]:
-    """A table whose raw has what it is to have, under its lease until the block ends."""
-    started = time.monotonic()
-    plan = resolve_table(workspace, contract, connection)
-    with workspace.leased(contract) as leased:
-        repaired = put_right(leased, contract, plan.key) if leased.moved else []
-        settled = len(settle_loads(leased, contract))
-        compared = look if look is not None and not leased.moved else None
-        unchanged = find_equal(leased, connection, plan, compared) if compared else None
-        if fold:
-            if unchanged is None:
-                _refuse_unfoldable(leased, plan)
-            large = contract.copies and plan.table.estimated_rows > _LONG_ROWS
-            if unchanged is None and large and folds_by_spark(leased, plan):
-                leased.spark.start_early()
-            terms = replace(terms, progress=_starting_spark(leased, plan, terms.progress))
-        loads: list[Load] = []
-        if unchanged is None:
-            plan, loads = _load_again(leased, connection, plan, terms, days, followed)
-            unchanged = None if loads else followed_unchanged(leased, contract, followed)
-        yield LoadedTable(leased, plan, loads, unchanged, look, settled, repaired, started)
 
 
 @dataclass(frozen=True)
@@ -306,82 +376,3 @@ def _starting_spark(
             progress(seen)
 
     return report
-
-
-def _load_again(
-    workspace: Workspace,
-    connection: Connection[Any],
-    plan: ResolvedTable,
-    terms: LoadTerms,
-    days: tuple[date, date] | None,
-    followed: Followed | None,
-) -> tuple[ResolvedTable, list[Load]]:
-    """`_load`, tried again where it gave way to a change of its table: resolved again then."""
-    for number in range(ATTEMPTS):
-        try:
-            if number:
-                plan = resolve_table(workspace, plan.contract, connection)
-            if plan.contract.by_log and days is None:
-                plan, followed = follow_in_doubt(workspace, connection, plan, followed)
-            return plan, _load(workspace, connection, plan, terms, days, followed)
-        except (ReadGivenUp, SchemaError) as error:
-            gave_way = isinstance(error, ReadGivenUp) or number > 0
-            if not gave_way or not error.retryable or number + 1 == ATTEMPTS:
-                raise
-            pause = _GIVEN_UP_SECONDS * 2**number
-            logger.warning("%s Tried again in %g s", error, pause)
-            time.sleep(pause)
-    raise AssertionError("unreachable")
-
-
-def _load(
-    workspace: Workspace,
-    connection: Connection[Any],
-    plan: ResolvedTable,
-    terms: LoadTerms,
-    days: tuple[date, date] | None,
-    followed: Followed | None,
-) -> list[Load]:
-    ledger = workspace.ledger
-    # Before anything is read: what opens later writes with later clocks.
-    bounded = by_time(plan) or plan.source.primary is not None
-    reach = read_reach(connection, plan.source) if bounded else None
-    seen = read_position(connection)
-    refuse_other_server(workspace.ledger, connection, plan, seen.server)
-    if plan.contract.by_log:
-        refuse_log(connection, plan, followed)  # before anything of the table is written down
-    upcoming = plan_next_load(connection, workspace, plan, seen.server)
-    fresh, last = upcoming.fresh, upcoming.last
-    if fresh:
-        # A version whose table somebody edited stops the table before another one is begun.
-        raw_tables(workspace.lake, ledger, plan.contract)
-    if days is not None and (last is not None or plan.contract.copies):
-        windows = plan_reload(plan, *days, seen.clock, ledger.successful_loads(plan.name))
-    else:
-        ahead = reach.ahead if reach else None
-        warn_of_set_back(plan, set_back(last, ahead))
-        windows = (upcoming.window(plan, seen.clock, ahead),)
-    changed = change_words(plan.contract, plan.version, ledger.schema_versions(plan.name))
-    if fresh:
-        record_version(workspace, connection, plan)
-    else:
-        record_known(workspace, plan)
-    if words := "; ".join(filter(None, (changed or upcoming.silent, upcoming.again))):
-        workspace.changes[:] = [words]
-        logger.warning("table %s: %s", plan.name, words)
-    note_columns(ledger, plan, fresh=fresh)
-    complete = terms.complete or upcoming.whole
-    terms = replace(terms, server=seen.server, continuity=upcoming.continuity, complete=complete)
-    if upcoming.whole:
-        # Its rows may mean something else than those before: they are shown once they are folded.
-        hold_streamed(workspace, plan)
-    if reach is not None:
-        if reach.open is None:
-            warn_of_unseen(connection, plan, last)
-        found = still_open(plan, reach.open, last, windows[0]) if reach.open else NOTHING_OPEN
-        held_back = recovered_words(plan, found)
-        workspace.holding[:] = [held_back] if held_back else []
-        terms = replace(terms, open_writes=found, shown=reach.shown, clock_ahead=reach.ahead)
-    if plan.contract.by_log:
-        return load_by_log(workspace, connection, plan, windows[0], terms, followed)
-    return [load_window(workspace, connection, plan, window, terms) for window in windows]

@@ -26,8 +26,8 @@ from tests.integration.sources.mysql.test_limits import FULL, make_rows
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
 ROWS = 1_000
-SLOW = {"rows_per_second": 125}
-"""Eight seconds for the table: far longer than anybody should wait."""
+SLOW = {"rows_per_second": 40}
+"""25 seconds for the table: far longer than anybody should wait, on a busy machine too."""
 
 
 @pytest.fixture(scope="session", params=["mariadb", pytest.param("mysql8", marks=pytest.mark.full)])
@@ -79,7 +79,7 @@ def states(workspace: Workspace, contract: TableContract) -> list[str]:
 def test_an_alter_is_not_kept_waiting(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor, place: Place
 ) -> None:
-    """It adds a column while a read of eight seconds and more is under way."""
+    """It adds a column while a read of 25 seconds is under way."""
     make_rows(sql, ROWS, width=10_000)
     slow = engine_for({"t": FULL}, SLOW)
     contract = slow.config.table("t")

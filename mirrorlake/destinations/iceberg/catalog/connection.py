@@ -38,7 +38,7 @@ from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.storage.cloud_client import SCHEME, in_cloud_storage
 from mirrorlake.destinations.iceberg.storage.cloud_storage import check_writable, storage_error
-from mirrorlake.destinations.iceberg.storage.durable import IMPLEMENTATION
+from mirrorlake.destinations.iceberg.storage.durable import IMPLEMENTATION, make_warehouse
 from mirrorlake.destinations.iceberg.storage.folder_metadata import (
     RETIRED,
     mark,
@@ -71,7 +71,7 @@ class Connection:
         self.warehouse = warehouse_uri(config.warehouse)
         with held(config.permissions), self.translated("catalog"):
             if self.warehouse.startswith("file://"):
-                _make_folder(Path(self.warehouse.removeprefix("file://")))
+                make_warehouse(Path(self.warehouse.removeprefix("file://")))
             properties = self.catalog_properties()
             # A REST server may lend a login of its own for each table: there is none yet.
             if in_cloud_storage(self.warehouse) and not config.catalog.is_rest:
@@ -386,19 +386,6 @@ def _unknown(identifier: Identifier, error: LakeError) -> CommitUnknown:
         table=str(identifier),
         retryable=True,
     )
-
-
-def _make_folder(folder: Path) -> None:
-    probe = folder / ".mirrorlake-can-write"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink(missing_ok=True)  # another run that starts now tries the same file
-    except OSError as error:
-        raise LakeError(
-            f"the lake's folder {folder} can't be written: {error.strerror}",
-            next_step="Make it writable, or set lake.warehouse to another place",
-        ) from error
 
 
 def _seconds(wait: timedelta) -> int:

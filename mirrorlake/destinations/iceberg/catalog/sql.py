@@ -2,8 +2,7 @@
 
 A sync looks at each of its tables some twenty times, before and after each step, to see what is
 there now. The catalog's database is queried every time; the metadata file that it names is parsed
-again only if it is another one, for a metadata file never changes. And a transaction applies its
-updates to the metadata once, where PyIceberg does so, with a deep copy, at every look at them.
+again only if it is another one, for a metadata file never changes.
 
 Source: the Iceberg specification, "Optimistic Concurrency": a table's metadata file is replaced as
 a whole.
@@ -17,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,15 +33,14 @@ from pyiceberg.table import (
     CreateTableTransaction,
     StagedTable,
     Table,
-    Transaction,
 )
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import MetadataLogEntry, SnapshotLogEntry
-from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
-from pyiceberg.table.update.snapshot import ManageSnapshots
+from pyiceberg.table.update import TableRequirement, TableUpdate
 from sqlalchemy.exc import IntegrityError, OperationalError
 
+from mirrorlake.destinations.iceberg.catalog.applied_updates import AppliedCreation, AppliedTable
 from mirrorlake.destinations.iceberg.catalog.properties import WAIT
+from mirrorlake.destinations.iceberg.metadata.log_times import in_order
 from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.runtime.database_waits import bound_waits
 from mirrorlake.runtime.replaced_file import reopen_replaced
@@ -172,7 +169,7 @@ class LakeCatalog(SqlCatalog):
 
     def create_table_transaction(self, *given: Any, **named: Any) -> CreateTableTransaction:
         """As the parent's."""
-        return _Creation(self._create_staged_table(*given, **named))
+        return AppliedCreation(self._create_staged_table(*given, **named))
 
     def commit_table(
         self,
@@ -199,11 +196,11 @@ class LakeCatalog(SqlCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> StagedTable:
-        """As the parent's, with logs in order: see `_in_order`."""
+        """As the parent's, with logs in order: see `in_order`."""
         staged = super()._update_and_stage_table(
             current_table, table_identifier, requirements, updates
         )
-        staged.metadata = _in_order(staged.metadata)
+        staged.metadata = in_order(staged.metadata)
         return staged
 
     @staticmethod
@@ -306,7 +303,7 @@ class LakeCatalog(SqlCatalog):
         if parsed is None or parsed.location != location or parsed.seen != _look(location):
             parsed = self._parse(location, namespace, name)
         path = (*Catalog.identifier_to_tuple(namespace), name)
-        return _Table(path, parsed.metadata, location, parsed.io, self)
+        return AppliedTable(path, parsed.metadata, location, parsed.io, self)
 
     def _parse(self, location: str, namespace: str, name: str) -> _Parsed:
         seen = _look(location)  # before it is read: a change meanwhile is seen the next time
@@ -339,29 +336,6 @@ class LakeCatalog(SqlCatalog):
 @cache
 def _empty() -> TableMetadata:
     return SqlCatalog._empty_table_metadata()  # pyright: ignore[reportPrivateUsage]
-
-
-def _in_order(metadata: TableMetadata) -> TableMetadata:
-    """Metadata whose times go up to the newest one's: those of a clock that was ahead are taken
-    back to it.
-
-    Iceberg's Java library reads no table whose log goes back by more than a minute, and writes none
-    whose log is that much ahead of its own clock.
-
-    Source: Iceberg 1.10, `TableMetadata`: "Expected sorted previous metadata log entries", "Invalid
-    update timestamp".
-    """
-    earlier: dict[str, object] = {}
-    for name in ("metadata_log", "snapshot_log"):
-        log: list[MetadataLogEntry | SnapshotLogEntry] = getattr(metadata, name)
-        backwards = (entry.timestamp_ms for entry in reversed(log))
-        times = [*accumulate(backwards, min, initial=metadata.last_updated_ms)][:0:-1]
-        if any(entry.timestamp_ms > at for entry, at in zip(log, times, strict=True)):
-            earlier[name] = [
-                entry.model_copy(update={"timestamp_ms": at})
-                for entry, at in zip(log, times, strict=True)
-            ]
-    return metadata.model_copy(update=earlier) if earlier else metadata
 
 
 def _response(metadata: TableMetadata, location: str | None) -> CommitTableResponse:
@@ -408,35 +382,3 @@ def _look(location: str) -> tuple[int, int] | None:
         return None
     found = Path(path).stat()
     return found.st_size, found.st_mtime_ns
-
-
-class _Table(Table):
-    """A table whose transactions apply their updates once."""
-
-    def transaction(self) -> Transaction:
-        return _UpdatesApplied(self)
-
-    def manage_snapshots(self) -> ManageSnapshots:
-        return ManageSnapshots(transaction=_UpdatesApplied(self, autocommit=True))
-
-
-class _UpdatesApplied(Transaction):
-    """A transaction that keeps what its updates make of the metadata, until there are others."""
-
-    _applied: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
-
-    @property
-    def table_metadata(self) -> TableMetadata:
-        """The metadata with the updates so far; not to be changed."""
-        base, updates = self._table.metadata, self._updates
-        if not updates:
-            return base
-        known = self._applied
-        # A commit that is tried again has another base.
-        if known is None or known[0] is not base or known[1] is not updates:
-            known = self._applied = (base, updates, update_table_metadata(base, updates))
-        return known[2]
-
-
-class _Creation(_UpdatesApplied, CreateTableTransaction):
-    """The same of a table that is not there yet."""

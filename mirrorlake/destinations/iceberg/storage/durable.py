@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.storage.stored_files import (
     StoredInput,
     StoredOutput,
 )
+from mirrorlake.errors import LakeError
 
 _FLUSHED_AT_ONCE = 16
 _WORTH_THREADS = 3
@@ -176,3 +177,21 @@ def flush_commits(table: Table | None, head: int | None, branch: str = MAIN_BRAN
                 if entry.status == ManifestEntryStatus.ADDED:
                     named.append(entry.data_file.file_path)
     flush_files(path for path in map(local_path, named) if path is not None)
+
+
+def make_warehouse(folder: Path) -> None:
+    """See that a lake's folder is there, and may be written.
+
+    Raises:
+        LakeError: it can't be made, or written.
+    """
+    probe = folder / ".mirrorlake-can-write"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink(missing_ok=True)  # another run that starts now tries the same file
+    except OSError as error:
+        raise LakeError(
+            f"the lake's folder {folder} can't be written: {error.strerror}",
+            next_step="Make it writable, or set lake.warehouse to another place",
+        ) from error
