@@ -52,6 +52,7 @@ from mirrorlake.merge.reshape import (
     next_names,
     record_as_made,
     reshape_layer,
+    show_columns,
 )
 from mirrorlake.merge.small_fold import SMALL_COPY, SmallFold, small_fold
 from mirrorlake.merge.staging import StagedLayers, branch_sql, drop_stale, new_branch
@@ -113,7 +114,11 @@ def fold_layer(
         return ()
     at = head.snapshot_id if head else None
     whole = empty or fresh
-    apply = partial(_apply, workspace, plan, layer, todo, at, retyped, staged, fresh=whole)
+    apply: Callable[[], Scan | None] = Scan
+    if todo.loads:
+        apply = partial(_apply, workspace, plan, layer, todo, at, retyped, staged, fresh=whole)
+    elif head is not None and head.schema_id != table.metadata.current_schema_id:
+        apply = partial(show_columns, workspace, layer, max(todo.held), at, staged)
     _carry_out(workspace, plan, layer, todo, at, compared, apply, staged, fresh=fresh)
     return tuple(seq for seq in todo.held if seq not in before)
 
@@ -157,7 +162,7 @@ def _carry_out(
     todo: Todo,
     at: int | None,
     compared: set[str],
-    apply: Callable[[], Scan],
+    apply: Callable[[], Scan | None],
     staged: StagedLayers | None,
     *,
     fresh: bool,
@@ -171,7 +176,7 @@ def _carry_out(
     _refuse_damaged(workspace, plan, todo, compared)
     failpoint("fold.before")
     begun = time.monotonic()
-    scan = apply() if todo.loads else Scan()
+    scan = apply() or Scan()
     failpoint("fold.committed")
     ledger, name, compacts = workspace.ledger, layer.name, bool(todo.loads) and at is not None
     cost = partial(_cost, workspace, plan, layer, todo, scan, at, begun)

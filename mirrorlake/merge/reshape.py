@@ -13,11 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.base import MAIN, Identifier
+from mirrorlake.destinations.iceberg.commits.commit import FOLDED
+from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.storage.durable import flush_commits
 from mirrorlake.destinations.iceberg.tables.schemas import can_hold, iceberg_type
 from mirrorlake.destinations.iceberg.tables.tables import reshape
 from mirrorlake.ledger.store import Ledger
+from mirrorlake.merge.staging import StagedLayers, drop_stale, new_branch, seal
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT, ORIGINAL
 from mirrorlake.table.resolve import ResolvedTable
@@ -217,3 +221,30 @@ def _says_more(plan: ResolvedTable, recorded: str | None) -> bool:
         set(earlier) - set(made.get(name, ()))
         for name, earlier in plan.contract.earlier_names.items()
     )
+
+
+def show_columns(
+    workspace: Workspace, layer: Layer, through: int, at: int | None, staged: StagedLayers | None
+) -> None:
+    """Make a version of a layer that has its new columns, where no row changed: whoever reads it by
+    its version, as a check or a cut does, sees the columns of that.
+
+    Args:
+        through: the newest load that it holds.
+        at: its version before.
+        staged: gets the version; None: it is shown at once.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+        LeaseHeld: another run took the table over.
+    """
+    lake, identifier, branch = workspace.lake, layer.identifier, MAIN
+    if staged is not None:
+        branch = new_branch()
+        drop_stale(lake, identifier)
+        lake.create_branch(identifier, branch, at)
+    workspace.check_lease()
+    seal(lake, identifier, branch, {FOLDED: str(through)})
+    flush_commits(lake.load(identifier), at, branch)
+    if staged is not None:
+        staged.versions.append(StagedVersion(identifier, branch, at))

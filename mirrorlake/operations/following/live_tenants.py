@@ -39,7 +39,7 @@ from mirrorlake.operations.tenants.follow import (
 )
 from mirrorlake.operations.tenants.survey import TenantSurvey, survey_tenants
 from mirrorlake.sources.mysql.binlog.log_batches import LogBatch, LoggedStatement
-from mirrorlake.sources.mysql.binlog.statements import first_word, may_define, names_in
+from mirrorlake.sources.mysql.binlog.statements import may_define
 from mirrorlake.sources.mysql.following.log_state import LogPlace
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition, read_position
 from mirrorlake.table.tenants_in_log import SourcePlaces, newest_seq, read_places
@@ -174,8 +174,6 @@ class LiveTenants:
             if self.place is not None and one.transaction.at < self.place.log:
                 continue
             if one.rows_unknown or may_define(one.text, [table]):
-                return one.text
-            if first_word(one.text) == "DROP" and {"database", "schema"} & names_in(one.text):
                 return one.text
         return None
 

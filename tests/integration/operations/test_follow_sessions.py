@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from mirrorlake.proof.comparing.check import check_table
+from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.workspace import Workspace
@@ -65,8 +67,36 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
         COLUMNS,
         ("SET sql_mode = 'EMPTY_STRING_IS_NULL'", "ALTER TABLE nothing ADD c CHAR(5) DEFAULT ''"),
     ),
+    "ignored": (COLUMNS, ("ALTER IGNORE TABLE ignored ADD COLUMN x INT DEFAULT 5 UNIQUE",)),
+    "filled": (
+        COLUMNS,
+        (
+            "SET SESSION explicit_defaults_for_timestamp = 0",
+            "ALTER TABLE filled ADD COLUMN ts TIMESTAMP",
+            "ALTER TABLE filled MODIFY ts TIMESTAMP NULL DEFAULT NULL",
+            "SET SESSION explicit_defaults_for_timestamp = 1",
+        ),
+    ),
+    "passed": (COLUMNS, ("ALTER TABLE passed ADD COLUMN x TEXT DEFAULT ''",)),
+    "invalid": (
+        "(id INT PRIMARY KEY, w CHAR(8), d DATETIME DEFAULT '2020-01-01')",
+        (
+            "SET sql_mode = 'ALLOW_INVALID_DATES'",
+            "UPDATE invalid SET d = '2020-02-31' WHERE id = 1",
+            "SET sql_mode = ''",
+            "ALTER TABLE invalid FORCE, ALGORITHM = COPY",
+        ),
+    ),
+    "partial": (
+        "(id INT PRIMARY KEY, w CHAR(8), d DATETIME(3))",
+        (
+            "UPDATE partial SET d = '2024-00-15' WHERE id = 1",
+            "SET sql_mode = 'NO_ZERO_IN_DATE'",
+            "ALTER TABLE partial ENGINE = InnoDB, ALGORITHM = COPY",
+        ),
+    ),
 }
-_MARIADB_ALONE = {"nothing"}
+_MARIADB_ALONE = {"nothing", "ignored"}
 
 
 def test_the_mirror_is_mysql(server: EmbeddedServer, sql: Sql, engine_for: EngineFor) -> None:
@@ -93,3 +123,40 @@ def test_the_mirror_is_mysql(server: EmbeddedServer, sql: Sql, engine_for: Engin
         except AssertionError as error:
             wrong[name] = str(error).partition("\n")[0]
     assert not wrong
+
+
+def test_tables_go_with_their_database(
+    server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
+) -> None:
+    """Each is made again at once, and rebuilt, so that no number of InnoDB's is the first one's."""
+    names = ("a", "b")
+    for name in names:
+        sql(f"CREATE TABLE {name} {COLUMNS}", f"INSERT INTO {name} VALUES (1, 'ab'), (2, '')")
+    workspace = engine_for({name: LOG | {"shrink_limit": None} for name in names})
+    sync_all(workspace)
+    sql(f"DROP DATABASE {database}", f"CREATE DATABASE {database} CHARACTER SET utf8mb4")
+    for name, rebuild in zip(names, ("FORCE", "ADD COLUMN y INT NOT NULL DEFAULT 4"), strict=True):
+        sql(f"USE {database}", f"CREATE TABLE IF NOT EXISTS {name} {COLUMNS}")
+        sql(f"ALTER TABLE {name} {rebuild}", f"INSERT INTO {name} (id) VALUES (9)")
+    sync_all(workspace)
+    assert_equal(workspace, server, *names)
+
+
+def test_a_column_that_is_null_in_all_rows(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
+) -> None:
+    """No row changes with it; who reads a version by its number sees it all the same: of a table
+    that is shown alone, and of two that are shown together."""
+    names = ("a", "b")
+    for name in names:
+        sql(f"CREATE TABLE {name} {COLUMNS}", f"INSERT INTO {name} VALUES (1, 'ab')")
+    workspace = engine_for(dict.fromkeys(names, LOG))
+    sync_all(workspace)
+    for altered in (("a",), names):
+        for name in altered:
+            sql(f"ALTER TABLE {name} ADD COLUMN c{len(altered)} INT")
+        sync_all(workspace)
+        for name in names:
+            report = check_table(workspace, workspace.config.table(name), Ask())
+            assert (report.verdict, report.lake.rows) == ("equal", 1)
+    assert_equal(workspace, server, *names)

@@ -27,7 +27,7 @@ from mirrorlake.operations.loading.binlog.following_table import InLog, LoggedNa
 from mirrorlake.operations.loading.binlog.held_changes import LoggedPiece
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.log_batches import LoggedStatement
-from mirrorlake.sources.mysql.binlog.statements import first_word, may_define, names_in
+from mirrorlake.sources.mysql.binlog.statements import may_define, names_in
 from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
 from mirrorlake.sources.mysql.following.altered_in_log import alter_by_log
 from mirrorlake.sources.mysql.following.log_state import LogPlace
@@ -202,14 +202,12 @@ class FollowingTenant(InLog):
     def _is_altered_by(self, statement: LoggedStatement, connection: Connection[Any]) -> bool:
         """Whether a statement may have altered it, or put other rows under its name."""
         database, table = self.name
-        names, text = names_in(statement.text), statement.text
-        if database.lower() not in names | {statement.database.lower()}:
+        text = statement.text
+        if database.lower() not in names_in(text) | {statement.database.lower()}:
             return False
-        if first_word(text) == "DROP" and {"database", "schema"} & names:
-            return database.lower() in names
         if not may_define(text, [table]):
             return False
-        if moves_rows(text, table):
+        if moves_rows(text, database, table):
             return True
         around = read_surroundings(connection, database, table)
         return alter_by_log(self.plan.table, text, statement.database, around) is not None

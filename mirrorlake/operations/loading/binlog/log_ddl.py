@@ -14,13 +14,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pymysql.connections import Connection
 
 from mirrorlake.config import TableContract
 from mirrorlake.errors import ConfigError, SchemaError
 from mirrorlake.failpoints import failpoint
+from mirrorlake.ledger import Ledger
 from mirrorlake.load.following.log_load import LogTerms, load_changes
 from mirrorlake.load.following.log_rows import LogRows, in_mysql
 from mirrorlake.operations.loading.binlog.following_table import FollowingTable
@@ -28,6 +29,8 @@ from mirrorlake.operations.loading.resolve import refuse_changes, resolve_as
 from mirrorlake.operations.loading.taken_up import record_version
 from mirrorlake.serving.streamed import hold_streamed
 from mirrorlake.sources.mysql.binlog.log_batches import LoggedStatement
+from mirrorlake.sources.mysql.binlog.statements import StatementSession
+from mirrorlake.sources.mysql.ddl.altered import Surroundings
 from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
 from mirrorlake.sources.mysql.following.altered_in_log import AlteredInLog, alter_by_log
 from mirrorlake.sources.mysql.following.log_state import LogPlace
@@ -43,6 +46,11 @@ from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+_DATES: Final = frozenset(["date", "timestamp", "timestamptz"])
+_STRICT: Final = 0x60_0000  # STRICT_TRANS_TABLES, STRICT_ALL_TABLES
+_NO_ZEROS: Final = 0x180_0000  # NO_ZERO_IN_DATE, NO_ZERO_DATE
+_INVALID_DATES: Final = 0x200_0000  # ALLOW_INVALID_DATES
 
 
 class LogDdl:
@@ -81,7 +89,7 @@ class LogDdl:
             if found is None:
                 continue
             text = " ".join(statement.text.split())[:80]
-            why = found.why
+            why = found.why or _why_other_dates(workspace.ledger, plan, around, statement.session)
             if not why:
                 shape, emptied = found.table, emptied or found.emptied
                 after, why = self._next_plan(workspace, table.contract, plan, found)
@@ -216,6 +224,28 @@ class LogDdl:
             self._load_nothing(workspace, table, place, seen, {}, emptied=False)
         table.doubt = ""
         return ""
+
+
+def _why_other_dates(
+    ledger: Ledger, plan: ResolvedTable, around: Surroundings, session: StatementSession
+) -> str:
+    """Why dates may have become others by a statement that wrote a table again; '' where none has.
+
+    Where its session is not strict, a server makes zeros then of dates that the session may not
+    write: partial ones, as 2026-00-15, by its ``sql_mode``; MySQL also those that are none, as
+    2026-02-31. Where it is strict, the statement fails.
+    """
+    mode = session.sql_mode
+    takes_any = around.mariadb or mode & _INVALID_DATES
+    if mode & _STRICT or (takes_any and not mode & _NO_ZEROS):
+        return ""
+    loads = ledger.successful_loads(plan.name, ever=True)
+    receipts = [load.receipt for load in loads if load.receipt is not None]
+    kept = {name for receipt in receipts for name in receipt.original_columns}
+    dates = {exact.name for exact in plan.columns if exact.iceberg in _DATES}
+    if not kept & dates:
+        return ""
+    return f"dates in column {min(kept & dates)} that are none, or partial, may be zeros now"
 
 
 def _filled_by(

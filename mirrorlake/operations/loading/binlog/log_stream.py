@@ -258,7 +258,7 @@ class LogStream:
             if unknown := next((s for s in new if s.rows_unknown), None):
                 self._unproved(table, f"{ROWS_UNKNOWN}: {beginning_of(unknown.text)}")
             elif table.shape is None or batch.state == "open":
-                moving = (s for s in mine if moves_rows(s.text, table.name[1]))
+                moving = (s for s in mine if moves_rows(s.text, *table.name))
                 if (moved := next(moving, None)) is not None:
                     self._unproved(table, f"a statement moved its rows: {beginning_of(moved.text)}")
             elif mine:

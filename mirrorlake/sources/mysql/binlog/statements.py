@@ -33,6 +33,7 @@ _COMMENT = re.compile(r"\s+|/\*(?!!).*?\*/|--\s[^\n]*(\n|$)|#[^\n]*(\n|$)|/\*!\d
 _WORD = re.compile(r"[A-Za-z]+")
 _NAMES = re.compile(r"`((?:[^`]|``)+)`|\"((?:[^\"]|\"\")+)\"|([\w$]+)")
 _DEFINING = frozenset(["ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE", "SET"])
+_DATABASE = frozenset(["database", "schema"])
 _ROW_WORDS = frozenset(
     ["INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "SELECT", "DO", "WITH", "VALUES"]
 )
@@ -194,14 +195,20 @@ def names_in(text: str) -> frozenset[str]:
 
 def may_define(text: str, tables: Iterable[str]) -> bool:
     """Whether a statement may define, move or empty one of these tables, or one of its name in
-    another database. What it begins with says so: `mirrorlake.sources.mysql.ddl` reads the rest.
+    another database; one that drops a database may. What it begins with says so:
+    `mirrorlake.sources.mysql.ddl` reads the rest.
 
     >>> may_define("ALTER TABLE t ADD a INT", ["T"]), may_define("GRANT SELECT ON t TO u", ["t"])
     (True, False)
+    >>> may_define("DROP DATABASE shop", ["t"]), may_define("CREATE DATABASE shop", ["t"])
+    (True, False)
     """
-    if first_word(text) not in _DEFINING:
+    first = first_word(text)
+    if first not in _DEFINING:
         return False
     names = names_in(text)
+    if names & _DATABASE and (first != "CREATE" or "replace" in names):
+        return True
     return any(table.lower() in names for table in tables)
 
 

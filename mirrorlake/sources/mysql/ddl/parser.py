@@ -21,9 +21,13 @@ from mirrorlake.sources.mysql.ddl.actions import (
     DropIndex,
     Kind,
     MoveRows,
+    RenameColumn,
+    RenameIndex,
     RenameTable,
     Rewrite,
+    SetColumn,
     Statement,
+    UseIndex,
 )
 from mirrorlake.sources.mysql.ddl.clauses import (
     TableName,
@@ -86,6 +90,27 @@ def is_of_no_table(text: str) -> bool:
     except DdlRefused:
         return False
     return _says_no_table([word.said for word in words])
+
+
+def dropped_database(text: str) -> str | None:
+    """The database that one statement drops, with all of its tables.
+
+    >>> dropped_database("DROP /* old */ SCHEMA IF EXISTS `a b`"), dropped_database("DROP TABLE a")
+    ('a b', None)
+    >>> dropped_database("CREATE OR REPLACE DATABASE a CHARACTER SET utf8mb4")  # of MariaDB
+    'a'
+    """
+    try:
+        [passage] = split_statements(text)
+    except (DdlRefused, ValueError):
+        return None
+    begin = passage.said.index("FOR") + 1 if passage.says("SET", "STATEMENT") else 0
+    verb = skip(passage, begin, ("DROP",), ("CREATE", "OR", "REPLACE"))
+    thing = skip(passage, verb, ("DATABASE",), ("SCHEMA",))
+    name = skip(passage, thing, ("IF", "EXISTS"))
+    if not begin < verb < thing or name >= len(passage.words):
+        return None
+    return passage.words[name].name
 
 
 def _read(passage: Passage) -> Iterator[Statement]:
@@ -178,10 +203,21 @@ def _alter(passage: Passage) -> Iterator[Statement]:
         actions += read_declaration(clause) if plain is None else plain
         for kind, other, moved in other_tables(clause):
             others.append(_statement(passage, kind, (other[0] or target[0], other[1]), moved))
-    if ignores and any(isinstance(a, AddIndex) and a.unique for a in actions):
-        actions.append(MoveRows("rows whose new unique key another row has go (IGNORE)"))
+    if ignores and not all(_takes_every_row(action) for action in actions):
+        actions.append(MoveRows("rows that don't fit what is declared go (IGNORE)"))
     yield _statement(passage, "alter", target, actions)
     yield from others
+
+
+def _takes_every_row(action: Action) -> bool:
+    """Whether no row can be in the way of an action."""
+    match action:
+        case AddIndex():
+            return not action.unique
+        case Rewrite():
+            return not action.redefines
+        case _:
+            return isinstance(action, DropIndex | RenameIndex | UseIndex | RenameColumn | SetColumn)
 
 
 def _create(passage: Passage) -> Iterator[Statement]:

@@ -25,6 +25,7 @@ from mirrorlake.sources.mysql.ddl.actions import (
     AddIndex,
     ChangeColumn,
     ConvertCharset,
+    DeclaredColumn,
     DefaultCharset,
     DropIndex,
     MoveRows,
@@ -36,7 +37,7 @@ from mirrorlake.sources.mysql.ddl.actions import (
     UseIndex,
 )
 from mirrorlake.sources.mysql.ddl.altered import Surroundings, alter
-from mirrorlake.sources.mysql.ddl.parser import is_of_no_table, parse_ddl
+from mirrorlake.sources.mysql.ddl.parser import dropped_database, is_of_no_table, parse_ddl
 from mirrorlake.sources.mysql.following.constants import constant_of
 from mirrorlake.sources.mysql.following.same_values import keeps_values
 from mirrorlake.sources.mysql.tables import Column, SourceTable
@@ -92,12 +93,27 @@ def alter_by_log(
     Args:
         database: the default one of the statement's session.
     """
-    if not may_define(text, [table.name]) or is_of_no_table(text):
+    if not may_define(text, [table.name]):
+        return None
+    if (dropped := dropped_database(text)) is not None:
+        here = _is_of(dropped, table.name, table, around)
+        return AlteredInLog(table, why="its database was dropped") if here else None
+    if is_of_no_table(text):
         return None
     try:
         statements = parse_ddl(text)
     except DdlRefused as error:
         return AlteredInLog(table, why=f"it can't be read ({error.message})")
+    return _after_all(table, statements, database, around, session)
+
+
+def _after_all(
+    table: SourceTable,
+    statements: Sequence[Statement],
+    database: str,
+    around: Surroundings,
+    session: StatementSession,
+) -> AlteredInLog | None:
     found: AlteredInLog | None = None
     for statement in statements:
         if _renamed_to(statement, table, database, around):
@@ -199,8 +215,8 @@ def _lenient(action: Action) -> Action:
 
 def _why_unknown(action: Action, sql_mode: int) -> str:
     """Why it is not known what an action did to rows, whatever the table; '' where it may be."""
-    if isinstance(action, AddColumn | ChangeColumn) and sql_mode & ~_MODES_OF_NO_VALUE:
-        return f"its session's sql_mode (number {sql_mode}) may give a column other values"
+    if isinstance(action, AddColumn | ChangeColumn):
+        return _why_unknown_column(action, action.column, sql_mode)
     match action:
         case MoveRows(words):
             return words
@@ -212,14 +228,36 @@ def _why_unknown(action: Action, sql_mode: int) -> str:
             return f"its engine became {name}"
         case AddForeignKey(_, on_update, on_delete) if _CASCADES & {on_update, on_delete}:
             return "a foreign key that cascades was added: what it does may not be in the log"
-        case AddColumn(column) if column.references is not None:
-            return _why_unknown(column.references, sql_mode)
-        case ChangeColumn(_, column) if column.generated:
-            return f"column {column.name} is computed, by an expression that is not looked at"
-        case ChangeColumn(_, column) if column.counts:
-            return f"column {column.name} counts by itself: its zeros may have been numbered"
         case _:
             return ""
+
+
+def _why_unknown_column(
+    action: AddColumn | ChangeColumn, column: DeclaredColumn, sql_mode: int
+) -> str:
+    if sql_mode & ~_MODES_OF_NO_VALUE:
+        return f"its session's sql_mode (number {sql_mode}) may give a column other values"
+    if _may_fill(action, column):
+        return (
+            f"column {column.name} is a TIMESTAMP without NULL: whether the server fills it "
+            "depends on its session's explicit_defaults_for_timestamp"
+        )
+    if isinstance(action, AddColumn):
+        return "" if column.references is None else _why_unknown(column.references, sql_mode)
+    if column.generated:
+        return f"column {column.name} is computed, by an expression that is not looked at"
+    if column.counts:
+        return f"column {column.name} counts by itself: its zeros may have been numbered"
+    return ""
+
+
+def _may_fill(action: Action, column: DeclaredColumn) -> bool:
+    """Whether the time of a statement may be what rows have in a column, which no log says."""
+    if column.type.word.lower() != "timestamp":
+        return False
+    if isinstance(action, AddColumn):
+        return column.default is None and column.nullable is not True
+    return column.nullable is None
 
 
 def _origins(

@@ -21,6 +21,7 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d*)?")
 _WHOLE: Final = re.compile(r"-?\d+")
 _LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
 _WORDS: Final = {"TRUE": "1", "FALSE": "0"}
 
 
@@ -45,6 +46,8 @@ def constant_of(column: Column, added: AddColumn) -> AddedValue | None:
         return implicit(column) if implicit is not None else None
     if declared.default in (None, "NULL"):
         return AddedValue(None) if column.nullable else None
+    if column.data_type in _TEXTS and not column.mariadb:
+        return None  # MySQL passes over such a default, where it is not strict
     explicit, said = _EXPLICIT.get(column.data_type), str(declared.default)
     said = _WORDS.get(said.upper(), said)
     quoted = _TEXT.fullmatch(said)
@@ -107,15 +110,13 @@ def _moment(form: str) -> Callable[[Column, str], str | None]:
 _EXPLICIT: Final[Mapping[str, Callable[[Column, str], str | None]]] = {
     **dict.fromkeys(_BITS, _integer),
     "decimal": _decimal,
-    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), _text),
+    **dict.fromkeys(("char", "varchar", *_TEXTS), _text),
     "enum": _label,
     "date": _moment("%Y-%m-%d"),
     "datetime": _moment("%Y-%m-%d %H:%M:%S"),
 }
 _ZERO: Final = dict.fromkeys(_BITS, lambda _: AddedValue("0"))
-_EMPTY: Final = dict.fromkeys(
-    ("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), lambda _: AddedValue("")
-)
+_EMPTY: Final = dict.fromkeys(("char", "varchar", *_TEXTS), lambda _: AddedValue(""))
 _IMPLICIT: Final[Mapping[str, Callable[[Column], AddedValue | None]]] = {
     **_ZERO,
     **_EMPTY,

@@ -11,6 +11,7 @@ from typing import Final
 
 from mirrorlake.errors import DdlRefused
 from mirrorlake.sources.mysql.binlog.statements import first_word, names_in
+from mirrorlake.sources.mysql.ddl.parser import dropped_database
 from mirrorlake.sources.mysql.ddl.text import read_words
 
 _MOVING: Final = {
@@ -20,28 +21,34 @@ _MOVING: Final = {
         re.IGNORECASE,
     ),
     "CREATE": re.compile(r"\bREPLACE\s+TABLE\b", re.IGNORECASE),
-    "DROP": re.compile(r"\bDROP\s+TABLE\b", re.IGNORECASE),
+    "DROP": re.compile(r"\bDROP\s+TABLES?\b", re.IGNORECASE),
     "RENAME": re.compile(""),
     "TRUNCATE": re.compile(""),
 }
 """By its first word: what of a statement may do so. What a foreign key does is not logged."""
 
 
-def moves_rows(text: str, table: str) -> bool:
+def moves_rows(text: str, database: str, table: str) -> bool:
     """Whether a statement may bring other rows under a table's name, or take its rows away, without
     a row in the log. One of a table of the same name in another database may be taken for it.
 
-    >>> moves_rows("RENAME TABLE a TO b, c TO a", "a"), moves_rows("CREATE VIEW v AS TABLE a", "a")
-    (True, False)
-    >>> moves_rows("ALTER TABLE `a` EXCHANGE PARTITION p WITH TABLE b", "b")
+    >>> moves_rows("RENAME TABLE a TO b, c TO a", "d", "a")
     True
-    >>> moves_rows("ALTER TABLE a ADD FOREIGN KEY (b) REFERENCES c (id) ON DELETE CASCADE", "a")
+    >>> moves_rows("CREATE VIEW v AS TABLE a", "d", "a")
+    False
+    >>> moves_rows("ALTER TABLE `a` EXCHANGE PARTITION p WITH TABLE b", "d", "b")
     True
-    >>> moves_rows("ALTER TABLE a ADD INDEX (b)", "a"), moves_rows("TRUNCATE shop.a", "A")
+    >>> moves_rows("ALTER TABLE a ADD FOREIGN KEY (b) REFERENCES c (b) ON DELETE CASCADE", "d", "a")
+    True
+    >>> moves_rows("ALTER TABLE a ADD INDEX (b)", "d", "a"), moves_rows("TRUNCATE d.a", "d", "A")
     (False, True)
-    >>> moves_rows("ALTER TABLE a DROP /* old */ PARTITION p", "a")
+    >>> moves_rows("ALTER TABLE a DROP /* old */ PARTITION p", "d", "a")
     True
+    >>> moves_rows("DROP SCHEMA d", "d", "a"), moves_rows("DROP SCHEMA e", "d", "a")
+    (True, False)
     """
+    if (dropped := dropped_database(text)) is not None:
+        return dropped.lower() == database.lower()
     moving = _MOVING.get(first_word(text))
     if moving is None or not moving.search(_without_comments(text)):
         return False

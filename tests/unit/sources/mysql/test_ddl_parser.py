@@ -246,6 +246,9 @@ def test_duplicates_that_go_with_a_unique_key() -> None:
     assert [type(action) for action in found.actions] == [AddIndex, AddIndex, MoveRows]
     [found] = parse_ddl("ALTER IGNORE TABLE t ADD KEY (b)")
     assert found.actions == (AddIndex(None, ("b",)),)
+    for clause in ("ADD n INT UNIQUE", "MODIFY n INT", "ADD CHECK (a < 3)", "DROP COLUMN a"):
+        [found] = parse_ddl(f"ALTER IGNORE TABLE t {clause}")
+        assert isinstance(found.actions[-1], MoveRows), clause
 
 
 def test_a_table_that_is_made_where_it_is_not_there() -> None:

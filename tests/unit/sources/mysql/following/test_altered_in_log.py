@@ -39,6 +39,7 @@ TABLE = made("d", "t", CREATE.actions, AROUND)
         ("DATETIME(3) DEFAULT '2026-02-28 01:02:03'", "2026-02-28 01:02:03"),
         ("INT", None),
         ("VARCHAR(3) DEFAULT NULL", None),
+        ("TIMESTAMP NULL", None),
     ],
 )
 def test_what_all_rows_have_in_an_added_column(declared: str, text: str | None) -> None:
@@ -66,6 +67,8 @@ def test_what_all_rows_have_in_an_added_column(declared: str, text: str | None) 
         "DATE DEFAULT '2026-02-30'",
         "DATETIME DEFAULT CURRENT_TIMESTAMP",
         "TIMESTAMP DEFAULT '2026-01-01 00:00:00'",
+        "TIMESTAMP",
+        "TIMESTAMP NOT NULL",
         "TIME DEFAULT '01:00:00'",
         "FLOAT DEFAULT 1",
         "INT AS (id + 1)",
@@ -76,6 +79,26 @@ def test_what_rows_have_in_an_added_column_is_not_guessed(declared: str) -> None
     found = alter_by_log(TABLE, f"ALTER TABLE t ADD n {declared}", "d", AROUND)
     assert found is not None
     assert found.why
+
+
+def test_a_default_that_mysql_passes_over_is_not_guessed() -> None:
+    """Of a text, where its session is not strict; MariaDB takes it."""
+    text = "ALTER TABLE t ADD n TEXT DEFAULT 'a'"
+    found = alter_by_log(TABLE, text, "d", AROUND)
+    assert found is not None
+    assert found.filled == {"n": "a"}
+    found = alter_by_log(TABLE, text, "d", replace(AROUND, mariadb=False))
+    assert found is not None
+    assert found.why
+
+
+@pytest.mark.parametrize("text", ["DROP DATABASE D", "/*!40000 DROP SCHEMA IF EXISTS `d`*/"])
+def test_a_table_goes_with_its_database(text: str) -> None:
+    around = replace(AROUND, one_case=True)
+    found = alter_by_log(TABLE, text, "elsewhere", around)
+    assert found is not None
+    assert found.why == "its database was dropped"
+    assert alter_by_log(replace(TABLE, database="e"), text, "d", around) is None
 
 
 @pytest.mark.parametrize(
