@@ -173,7 +173,7 @@ class LiveTenants:
         for one in statements:
             if self.place is not None and one.transaction.at < self.place.log:
                 continue
-            if one.rows_unknown or may_define(one.text, [table]):
+            if one.rows_unknown or may_define(one.text, [(None, table)]):
                 return one.text
         return None
 

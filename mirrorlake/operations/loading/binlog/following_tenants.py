@@ -205,7 +205,7 @@ class FollowingTenant(InLog):
         text = statement.text
         if database.lower() not in names_in(text) | {statement.database.lower()}:
             return False
-        if not may_define(text, [table]):
+        if not may_define(text, [self.name]):
             return False
         if moves_rows(text, database, table):
             return True

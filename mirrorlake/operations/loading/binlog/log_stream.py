@@ -254,7 +254,7 @@ class LogStream:
         changed, in a way that is not known."""
         for table in self._those(FollowingTable):
             new = [s for s in batch.statements if not s.transaction.at < table.place.log]
-            mine = [s for s in new if may_define(s.text, [table.name[1]])]
+            mine = [s for s in new if may_define(s.text, [table.name])]
             if unknown := next((s for s in new if s.rows_unknown), None):
                 self._unproved(table, f"{ROWS_UNKNOWN}: {beginning_of(unknown.text)}")
             elif table.shape is None or batch.state == "open":

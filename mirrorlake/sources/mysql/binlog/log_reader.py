@@ -282,8 +282,7 @@ class LogReader:
         after theirs: so that a place lies between the two."""
         before = _NOTHING
         if not current.silent and not current.begun and not self._gatherer.is_empty:
-            names = (name for _, name in self._tables)
-            before = [self._take()] if may_define(query.text, names) else _NOTHING
+            before = [self._take()] if may_define(query.text, self._tables) else _NOTHING
         self._on_statement(query, current)
         return before
 

@@ -193,23 +193,30 @@ def names_in(text: str) -> frozenset[str]:
     )
 
 
-def may_define(text: str, tables: Iterable[str]) -> bool:
+def may_define(text: str, tables: Iterable[tuple[str | None, str]]) -> bool:
     """Whether a statement may define, move or empty one of these tables, or one of its name in
     another database; one that drops a database may. What it begins with says so:
     `mirrorlake.sources.mysql.ddl` reads the rest.
 
-    >>> may_define("ALTER TABLE t ADD a INT", ["T"]), may_define("GRANT SELECT ON t TO u", ["t"])
-    (True, False)
-    >>> may_define("DROP DATABASE shop", ["t"]), may_define("CREATE DATABASE shop", ["t"])
+    Args:
+        tables: database and name; None for a database that is not known, so that any may be it.
+
+    >>> may_define("ALTER TABLE t ADD a INT", [("d", "T")])
+    True
+    >>> may_define("GRANT SELECT ON t TO u", [("d", "t")])
+    False
+    >>> may_define("DROP DATABASE D", [("d", "t")]), may_define("DROP DATABASE e", [("d", "t")])
     (True, False)
     """
     first = first_word(text)
     if first not in _DEFINING:
         return False
     names = names_in(text)
-    if names & _DATABASE and (first != "CREATE" or "replace" in names):
-        return True
-    return any(table.lower() in names for table in tables)
+    drops = names & _DATABASE and (first != "CREATE" or "replace" in names)
+    return any(
+        table.lower() in names or (drops and (database is None or database.lower() in names))
+        for database, table in tables
+    )
 
 
 def read_xa_prepare(event: LogEvent) -> tuple[bool, str]:

@@ -93,7 +93,7 @@ def alter_by_log(
     Args:
         database: the default one of the statement's session.
     """
-    if not may_define(text, [table.name]):
+    if not may_define(text, [(table.database, table.name)]):
         return None
     if (dropped := dropped_database(text)) is not None:
         here = _is_of(dropped, table.name, table, around)

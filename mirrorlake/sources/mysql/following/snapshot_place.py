@@ -151,7 +151,7 @@ def _untouched(
         packets = _patient(transport.packets(), source)
         with closing(packets):
             for batch in reader.batches(packets, end):
-                if _touches(batch, table[1]):
+                if _touches(batch, table):
                     return None
         # A transaction that the end lay within was read to its own.
         return replace(reader.position, log=reader.reached)
@@ -170,6 +170,6 @@ def _patient(packets: Iterable[bytes], source: SourceConfig) -> Generator[bytes]
     )
 
 
-def _touches(batch: LogBatch, table: str) -> bool:
+def _touches(batch: LogBatch, table: tuple[str, str]) -> bool:
     statements = (s.rows_unknown or may_define(s.text, [table]) for s in batch.statements)
     return bool(batch.rows or batch.stopped) or any(statements)
