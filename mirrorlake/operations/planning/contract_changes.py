@@ -128,7 +128,9 @@ def _meaning(contract: Mirrored, receipt: Receipt | None, *, known: bool) -> tup
     elsewhere = before.raw != contract.namespaces.raw
     if effect == "begin" and kept and not (elsewhere or before.copies):
         return [*words, f"its next sync stops: a new history would lose {kept}"], True
-    history = ", and a new history begins" if effect == "begin" else ""
+    # What was deleted before its log is read is in no log.
+    begins = effect == "begin" or (contract.by_log and not kept)
+    history = ", and a new history begins" if begins else ""
     return [*words, f"the whole table is read again{history}"], False
 
 

@@ -80,6 +80,17 @@ def edited(text: str) -> str:
             ("mode was append, is incremental", "the whole table is read again"),
         ),
         (
+            SALES,
+            "{mode: binlog, key: [id]}",
+            "changed",
+            (
+                "cursor was sold_at, is not set",
+                "mode was append, is binlog",
+                "start was 2024-01-01, is not set",
+                "the whole table is read again, and a new history begins",
+            ),
+        ),
+        (
             "        tables:",
             "        namespaces: {raw: elsewhere}\n        tables:",
             "breaking",
