@@ -56,6 +56,7 @@ __all__ = [
     "is_rewrite",
     "open_storage",
     "removed_files",
+    "shown_columns",
     "snapshot_property",
     "spark_types",
     "table_at",
@@ -129,6 +130,13 @@ def table_at(table: LakeTable, snapshot: int) -> LakeTable | None:
         changed["current_schema_id"] = shown.schema_id
     metadata = table.metadata.model_copy(update=changed)
     return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+
+
+def shown_columns(table: LakeTable) -> LakeSchema:
+    """The columns of what main shows: new ones are the table's before its next version has them."""
+    head = table.current_snapshot()
+    then = table_at(table, head.snapshot_id) if head is not None else None
+    return (then or table).schema()
 
 
 def history(table: LakeTable, head: int | None = None) -> list[LakeSnapshot]:

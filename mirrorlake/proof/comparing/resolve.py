@@ -9,7 +9,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.model import LakeTable
+from mirrorlake.destinations.iceberg.model import LakeTable, shown_columns
 from mirrorlake.errors import ProofError, SchemaError, SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import MOVING, Load
@@ -68,7 +68,7 @@ def resolve_target(
     refuse_changed(newest, contract.name, meaning_of(contract, source, table))
     version = _refuse_drift(workspace.ledger, contract, columns)
     mirror, found = read_mirror(workspace, contract)
-    fields = {f.name: str(f.field_type).replace(" ", "") for f in found.schema().fields}
+    fields = {f.name: str(f.field_type).replace(" ", "") for f in shown_columns(found).fields}
     rows = row_form(columns, ORIGINALS in fields, read_packet(connection))
     behind = mirror.load.raw_table != version.raw_table
     _check_columns(contract, key, rows, fields, _FOLD if behind else _CHANGED)

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyiceberg.types import IntegerType
 
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.errors import SchemaError
+from mirrorlake.operations.loading.sync import load_table
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.runtime.embedded.mariadb import MariaDB
@@ -68,6 +72,10 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("SET sql_mode = 'EMPTY_STRING_IS_NULL'", "ALTER TABLE nothing ADD c CHAR(5) DEFAULT ''"),
     ),
     "ignored": (COLUMNS, ("ALTER IGNORE TABLE ignored ADD COLUMN x INT DEFAULT 5 UNIQUE",)),
+    "twice": (
+        COLUMNS,
+        ("ALTER TABLE twice ADD x INT NOT NULL DEFAULT 5, ALTER COLUMN x DROP DEFAULT",),
+    ),
     "filled": (
         COLUMNS,
         (
@@ -96,7 +104,7 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
-_MARIADB_ALONE = {"nothing", "ignored"}
+_MARIADB_ALONE = {"nothing", "ignored", "twice"}
 
 
 def test_the_mirror_is_mysql(server: EmbeddedServer, sql: Sql, engine_for: EngineFor) -> None:
@@ -160,3 +168,15 @@ def test_a_column_that_is_null_in_all_rows(
             report = check_table(workspace, workspace.config.table(name), Ask())
             assert (report.verdict, report.lake.rows) == ("equal", 1)
     assert_equal(workspace, server, *names)
+    # A sync that has not come to its fold's end yet.
+    sql("ALTER TABLE a ADD COLUMN late INT")
+    contract = workspace.config.table("a")
+    deduped = workspace.lake.load(Identifier(contract.namespaces.deduped, "a"))
+    assert deduped is not None
+    with deduped.update_schema() as update:
+        update.add_column("late", IntegerType())
+    with pytest.raises(SchemaError, match="other columns than were loaded"):
+        check_table(workspace, contract, Ask())
+    load_table(workspace, contract)
+    with pytest.raises(SchemaError, match="late is missing there"):
+        check_table(workspace, contract, Ask())

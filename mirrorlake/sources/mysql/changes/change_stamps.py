@@ -46,7 +46,7 @@ from mirrorlake.sources.mysql.introspection.innodb_ids import (
     read_numbers_in,
 )
 from mirrorlake.sources.mysql.introspection.introspect import refresh_statistics
-from mirrorlake.sources.mysql.sessions.connect import is_mariadb, rows_of
+from mirrorlake.sources.mysql.sessions.connect import is_mariadb, read_uptime, rows_of
 
 Evidence: TypeAlias = Literal["server", "table"]
 """By what a table is known to be unchanged."""
@@ -270,8 +270,7 @@ def _server(connection: Connection[Any]) -> tuple[str, datetime, datetime]:
     """The server's identity, its clock, and when it was started."""
     identity = "@@server_uid" if is_mariadb(connection) else "@@server_uuid"
     server, clock = rows_of(connection, f"SELECT {identity}, UTC_TIMESTAMP(6)")[0]
-    uptime = int(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
-    return str(server), clock, clock - timedelta(seconds=uptime)
+    return str(server), clock, clock - timedelta(seconds=read_uptime(connection))
 
 
 _LOG_STATUS = ("innodb_lsn_current", "innodb_redo_log_current_lsn", "innodb_redo_log_enabled")

@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 from pymysql.connections import Connection
 
 from mirrorlake.errors import SourceBusy, SourceError
-from mirrorlake.sources.mysql.sessions.connect import read_clock, rows_of
+from mirrorlake.sources.mysql.sessions.connect import read_clock, read_uptime, rows_of
 
 logger = logging.getLogger(__name__)
 
@@ -208,8 +208,9 @@ def _read_statements(connection: Connection[Any]) -> dict[int, datetime]:
     longest = max((seconds for _, seconds, _ in running), default=0)
     if longest > _DAY_SECONDS:
         # `SET timestamp` gives a session a clock of its own: nothing runs longer than the server.
-        uptime = int(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
-        running = [one for one in running if one[1] <= uptime]
+        # One that was started by a later clock says nothing of them.
+        uptime = read_uptime(connection)
+        running = [one for one in running if uptime < 0 or one[1] <= uptime]
     return {
         thread: clock - timedelta(seconds=seconds) - _SECOND for thread, seconds, clock in running
     }
@@ -230,9 +231,7 @@ def read_start(connection: Connection[Any]) -> datetime:
     Raises:
         SourceError: the server was lost.
     """
-    clock = read_clock(connection)
-    uptime = int(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
-    return clock - timedelta(seconds=uptime)
+    return read_clock(connection) - timedelta(seconds=read_uptime(connection))
 
 
 _Transactions = tuple[dict[int, datetime], list[datetime]]

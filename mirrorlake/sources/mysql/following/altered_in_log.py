@@ -32,13 +32,14 @@ from mirrorlake.sources.mysql.ddl.actions import (
     RenameColumn,
     RenameIndex,
     RenameTable,
+    SetColumn,
     SetEngine,
     Statement,
     UseIndex,
 )
 from mirrorlake.sources.mysql.ddl.altered import Surroundings, alter
 from mirrorlake.sources.mysql.ddl.parser import dropped_database, is_of_no_table, parse_ddl
-from mirrorlake.sources.mysql.following.constants import constant_of
+from mirrorlake.sources.mysql.following.constants import AddedValue, constant_of
 from mirrorlake.sources.mysql.following.same_values import keeps_values
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
@@ -174,8 +175,7 @@ def _after(
             if why := _why_changed(table.column(before), column, computed):
                 return AlteredInLog(after, why=why)
             continue
-        declared = _added(statement.actions, column.name)
-        constant = constant_of(column, declared)
+        constant = _added_value(column, statement.actions)
         if constant is None:
             why = f"what rows have in column {column.name}, which was added, is not known"
             return AlteredInLog(after, why=why)
@@ -283,8 +283,10 @@ def _origins(
     }
 
 
-def _added(actions: Sequence[Action], name: str) -> AddColumn:
-    return next(
-        a for a in actions
-        if isinstance(a, AddColumn) and a.column.name.casefold() == name.casefold()
-    )  # fmt: skip
+def _added_value(column: Column, actions: Sequence[Action]) -> AddedValue | None:
+    """What all rows have in a column that was added; None where that can't be told for sure."""
+    name = column.name.casefold()
+    if any(isinstance(a, SetColumn) and a.name.casefold() == name for a in actions):
+        return None  # MariaDB fills it by the default that it has in the end
+    added = (a for a in actions if isinstance(a, AddColumn) and a.column.name.casefold() == name)
+    return constant_of(column, next(added))

@@ -123,6 +123,26 @@ def read_clock(connection: Connection[Any]) -> datetime:
     return clock
 
 
+def read_uptime(connection: Connection[Any]) -> int:
+    """For how many seconds the server has run, by its own clock: see `uptime_of`.
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    return uptime_of(str(rows_of(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1]))
+
+
+def uptime_of(shown: str) -> int:
+    """The seconds that a server shows; fewer than none where its clock was set back to before its
+    start, which it shows as a number of 64 bits without a sign.
+
+    >>> uptime_of("3600"), uptime_of("18446744073709544418")
+    (3600, -7198)
+    """
+    seconds = int(shown)
+    return seconds if seconds < 2**63 else seconds - 2**64
+
+
 def source_error(error: Exception, source: SourceConfig | None = None) -> SourceError:
     """A driver's error as a SourceError: the server's own words, never a password."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0

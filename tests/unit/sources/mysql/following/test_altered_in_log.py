@@ -81,6 +81,21 @@ def test_what_rows_have_in_an_added_column_is_not_guessed(declared: str) -> None
     assert found.why
 
 
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "ADD n INT NOT NULL DEFAULT 5, ALTER n SET DEFAULT 6",
+        "ADD n INT DEFAULT 5, ALTER COLUMN N DROP DEFAULT",
+        "ALTER n SET DEFAULT 6, ADD n INT DEFAULT 5",
+        "DROP a, ADD a INT DEFAULT 5, ALTER a SET DEFAULT 6",
+    ],
+)
+def test_a_default_that_changes_in_the_same_statement_is_not_guessed(clauses: str) -> None:
+    found = alter_by_log(TABLE, f"ALTER TABLE t {clauses}", "d", AROUND)
+    assert found is not None
+    assert found.why
+
+
 def test_a_default_that_mysql_passes_over_is_not_guessed() -> None:
     """Of a text, where its session is not strict; MariaDB takes it."""
     text = "ALTER TABLE t ADD n TEXT DEFAULT 'a'"
