@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.destinations.base import as_sql_identifier, text_literal
 from mirrorlake.destinations.iceberg.model import LakeTable, column_names
@@ -238,6 +240,14 @@ def places_sql(places: Iterable[TenantPlace]) -> str:
     )
 
 
+_LISTED_COLUMNS: Final = pa.schema(
+    [
+        *(("source", pa.string()), ("database_name", pa.string()), ("load_id", pa.string())),
+        *(("seq", pa.int64()), ("until", pa.int64()), ("key_columns", pa.string())),
+    ]
+)
+
+
 @contextmanager
 def listed(
     spark: SparkSession, tenants: Iterable[Tenant], log_loads: Iterable[Load] = ()
@@ -248,16 +258,19 @@ def listed(
     Args:
         log_loads: those that may have changes of these tenants since their newest copies.
     """
-    rows: list[tuple[Any, ...]] = []
+    # Arrow's tables: Spark knows their size and broadcasts them. A list of rows becomes an RDD of
+    # unknown size: raw is shuffled and sorted to be joined with it.
+    rows: list[dict[str, Any]] = []
     for one in tenants:
         copied = CopyPlace.of(one)
-        of = (None, _key_text(None)) if copied is None else (copied.until, _key_text(copied.key))
-        rows.append((one.source, one.database, one.load_id, one.seq, *of))
-    schema = "source string, database_name string, load_id string, seq long, until long"
-    schema += ", key_columns string"
-    spark.createDataFrame(rows, schema).createOrReplaceTempView(TENANTS)
-    loads = [(load.load_id,) for load in log_loads]
-    spark.createDataFrame(loads, "load_id string").createOrReplaceTempView(LOG_LOADS)
+        until, key = (None, None) if copied is None else (copied.until, copied.key)
+        parts = (one.source, one.database, one.load_id, one.seq, until, _key_text(key))
+        rows.append(dict(zip(_LISTED_COLUMNS.names, parts, strict=True)))
+    found: Any = spark.createDataFrame(pa.Table.from_pylist(rows, _LISTED_COLUMNS))
+    found.createOrReplaceTempView(TENANTS)
+    loads = pa.array([load.load_id for load in log_loads], pa.string())
+    found = spark.createDataFrame(pa.table({"load_id": loads}))
+    found.createOrReplaceTempView(LOG_LOADS)
     try:
         yield
     finally:
