@@ -9,7 +9,7 @@ from pymysql.connections import Connection
 
 from mirrorlake.config.contract import TableContract
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.destinations.iceberg.model import LakeTable, shown_columns
+from mirrorlake.destinations.iceberg.model import LakeSchema, LakeTable, shown_columns
 from mirrorlake.errors import ProofError, SchemaError, SourceError
 from mirrorlake.ledger import Ledger
 from mirrorlake.ledger.records import MOVING, Load
@@ -68,10 +68,12 @@ def resolve_target(
     refuse_changed(newest, contract.name, meaning_of(contract, source, table))
     version = _refuse_drift(workspace.ledger, contract, columns)
     mirror, found = read_mirror(workspace, contract)
-    fields = {f.name: str(f.field_type).replace(" ", "") for f in shown_columns(found).fields}
+    fields = _types(found.schema())
     rows = row_form(columns, ORIGINALS in fields, read_packet(connection))
     behind = mirror.load.raw_table != version.raw_table
     _check_columns(contract, key, rows, fields, _FOLD if behind else _CHANGED)
+    # What is compared is what main shows: a fold that adds columns has not shown them yet.
+    _check_columns(contract, key, rows, _types(shown_columns(found)), _FOLD)
     position = read_position(connection)
     _refuse_other_server(contract, mirror.load, position)
     moves = not contract.copies
@@ -150,6 +152,10 @@ _CHANGED = (
     "rename the lake table (one that is dropped is registered again) and sync again: it is rebuilt "
     "from raw"
 )
+
+
+def _types(schema: LakeSchema) -> dict[str, str]:
+    return {field.name: str(field.field_type).replace(" ", "") for field in schema.fields}
 
 
 def _check_columns(

@@ -77,9 +77,9 @@ def test_a_sync_that_is_advised_helps(
     now = opened()
     assert repair_table(*now, Ask()).outcome == "equal"
     sql("ALTER TABLE t ADD COLUMN w INT DEFAULT 7")
-    with pytest.raises(SchemaError, match=r"since it was loaded: w was added. Sync it first"):
+    with pytest.raises(SchemaError, match=r"than were loaded: w was added. Sync it first"):
         check_table(*now, Ask())
-    with pytest.raises(SchemaError, match=r"since it was loaded. Sync it first"):
+    with pytest.raises(SchemaError, match=r"other columns than were loaded. Sync it first"):
         refold_table(*now)
     helps(*now)
     refold_table(*now)
