@@ -173,20 +173,30 @@ def _words(done: FollowedRound) -> str:
 @contextmanager
 def _told_to_stop(shown: _Shown) -> Iterator[threading.Event]:
     """An event that the first SIGINT or SIGTERM sets; the second one interrupts."""
-    stop = threading.Event()
+    stop, signals = threading.Event(), list[int]()
 
-    def handle(_number: int, _frame: object) -> None:
+    def handle(number: int, _frame: object) -> None:
+        signals.append(number)
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        shown.wait("the round that runs is ended; once more ends it at once")
 
+    def say() -> None:
+        stop.wait()
+        if signals:
+            shown.wait("the round that runs is ended; once more ends it at once")
+
+    # Not by the handler: what it interrupts may be the printing of another line.
+    saying = threading.Thread(target=say, name="follow-signals", daemon=True)
+    saying.start()
     before = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+        stop.set()
+        saying.join()
 
 
 def _changed(path: Path, say: Callable[[str], None]) -> Callable[[], Config | None]:
