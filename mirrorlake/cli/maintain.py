@@ -32,13 +32,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Days that a version stays for its readers, and for publish --rollback.",
 )
-@click.option(
-    "--grace",
-    type=click.FloatRange(min=0),
-    default=24.0,
-    show_default=True,
-    help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",
-)
+@show.grace_option
 @click.option(
     "--dry-run",
     is_flag=True,

@@ -78,6 +78,13 @@ config_option = click.option(
     show_envvar=True,
     help="The contract file.",
 )
+grace_option = click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=24.0,
+    show_default=True,
+    help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 _STYLED = re.compile(r"[^\S ]|[^ -\U0010ffff]|[\[\\\x7f-\x9f]|:\S+:")

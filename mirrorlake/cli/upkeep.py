@@ -148,13 +148,7 @@ def _moment(text: str) -> datetime:
 @click.argument("tables", nargs=-1, shell_complete=show.table_names)
 @show.config_option
 @show.json_option
-@click.option(
-    "--grace",
-    type=click.FloatRange(min=0),
-    default=24.0,
-    show_default=True,
-    help="Hours since a file was written before it is an orphan; over Spark Connect at least 1.",
-)
+@show.grace_option
 def recover(tables: Sequence[str], config_path: Path, as_json: bool, grace: float) -> None:
     """Put right what dead runs left of TABLES (all by default).
 

@@ -72,7 +72,7 @@ def cut(
     Ends with 9 if a table differs, with 7 if another process follows the log, and with 10 if a
     table that should be in the cut is not, or was not compared, or if rows have no parent and MySQL
     has fewer of them, or was not asked; or if a table of it is to be published, and is not. Tables
-    of other modes, of tenants and near the cut are listed, and change nothing of that.
+    of other modes, of tenants and near the cut are listed, and don't change the exit code.
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.cuts.due import due_terms

@@ -226,8 +226,8 @@ def _says_more(plan: ResolvedTable, recorded: str | None) -> bool:
 def show_columns(
     workspace: Workspace, layer: Layer, through: int, at: int | None, staged: StagedLayers | None
 ) -> None:
-    """Make a version of a layer that has its new columns, where no row changed: whoever reads it by
-    its version, as a check or a cut does, sees the columns of that.
+    """Commit a version with a layer's new columns although no row changed, so that whoever reads
+    the layer by version, such as a check or a cut, sees them.
 
     Args:
         through: the newest load that it holds.

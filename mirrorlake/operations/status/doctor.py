@@ -51,7 +51,6 @@ from mirrorlake.sources.mysql.sessions.zones import differences, name_of_zone, r
 from mirrorlake.sources.mysql.tables import SourceTable
 from mirrorlake.table.columns.new_columns import gone_words, once_there
 from mirrorlake.table.resolve import (
-    ResolvedTable,
     located_errors,
     names_not_in_bigquery,
     publish_step,
@@ -154,6 +153,7 @@ def _tables(parts: _Parts, source: SourceConfig) -> list[Diagnosis]:
     warned: list[Diagnosis] = []
     try:
         with session(source) as connection:
+            ledger, server = _open_ledger(parts), read_position(connection).server
             databases = dict.fromkeys(c.database for c in contracts)
             there = {(t.database, t.name): t for d in databases for t in read_tables(connection, d)}
             for contract in contracts:
@@ -163,9 +163,10 @@ def _tables(parts: _Parts, source: SourceConfig) -> list[Diagnosis]:
                         table = read_contracted(config, contract, connection)
                     with located_errors(config, contract):
                         table = in_lake(table, contract)
-                    once = _once(parts, contract)
+                    once = _once(ledger, contract)
                     plan, name = resolve_contract(config, contract, table, once), contract.name
-                    _refuse_other_server(parts, connection, plan)
+                    if ledger is not None:
+                        refuse_other_server(ledger, connection, plan, server)
                     notes = [gone_words(plan.gone)] if plan.gone else []
                     warned += [
                         Diagnosis(f"table {name}", "", "missing", "", note, optional=True)
@@ -201,24 +202,19 @@ def _unread(table: SourceTable, contract: TableContract) -> list[str]:
     ]
 
 
-def _refuse_other_server(parts: _Parts, connection: Connection[Any], plan: ResolvedTable) -> None:
-    """See that a sync would go on with the server that answers.
-
-    Raises:
-        SourceError: it would not.
-    """
+def _open_ledger(parts: _Parts) -> Ledger | None:
+    """The ledger; None where it can't be opened, which is a piece of its own."""
     try:
-        ledger = parts.ledger()
+        return parts.ledger()
     except MirrorlakeError:
-        return  # a piece of its own
-    refuse_other_server(ledger, connection, plan, read_position(connection).server)
+        return None
 
 
-def _once(parts: _Parts, contract: TableContract) -> frozenset[str]:
-    """The columns that a table had when it was loaded; none where the ledger can't be read, which
-    is a piece of its own."""
+def _once(ledger: Ledger | None, contract: TableContract) -> frozenset[str]:
+    """The columns that a table had when it was loaded; none where the ledger can't be read."""
+    if ledger is None:
+        return frozenset()
     try:
-        ledger = parts.ledger()
         return once_there(ledger, contract, ledger.schema_versions(contract.name))
     except MirrorlakeError:
         return frozenset()
