@@ -120,8 +120,10 @@ def test_changes_arrive_while_it_runs(
     with following(workspace) as running:
         running.caught_up(2)
         assert is_followed(workspace.ledger, "s")
+        # In one transaction: a round may end between two.
         sql(
-            "INSERT INTO t (id) VALUES (3)", "DELETE FROM t WHERE id = 1", "UPDATE t SET amount = 1"
+            *("BEGIN", "INSERT INTO t (id) VALUES (3)", "DELETE FROM t WHERE id = 1"),
+            *("UPDATE t SET amount = 1", "COMMIT"),
         )
         running.caught_up(3)
         assert_equal(workspace, server, "t", "u")
