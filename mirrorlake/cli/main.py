@@ -145,3 +145,7 @@ def main(command: click.Command = cli) -> None:
 def _end_with(error: MirrorlakeError) -> NoReturn:
     show.errors.print(f"[red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
     sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 
 from click.testing import CliRunner
@@ -29,3 +31,9 @@ def test_a_newcomer_meets_what_a_newcomer_needs_first() -> None:
     first = [name for some in list(SECTIONS.values())[:2] for name in some]
     assert all(command.name == name for name, command in cli.commands.items())
     assert first[:7] == ["try", "init", "doctor", "plan", "explain", "sync", "status"]
+
+
+def test_the_module_that_the_command_is_in_is_the_command() -> None:
+    asked = [sys.executable, "-m", "mirrorlake.cli.main", "--version"]
+    said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    assert said.startswith("mirrorlake, version ")
