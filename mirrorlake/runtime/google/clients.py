@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from mirrorlake.errors import BigQueryError
 from mirrorlake.runtime import extras
 from mirrorlake.runtime.google.quotas import PASSING, QUOTA_STEP, USED_UP, reason_of
-from mirrorlake.runtime.http_waits import bound_session
 
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession
@@ -45,7 +44,7 @@ def open_warehouse(project: str, location: str | None) -> bigquery.Client:
             credentials=_nobody() if endpoint else None,
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
-        bound_session(client._http, ANSWER_SECONDS)
+        _bound(client._http)
     return client
 
 
@@ -62,7 +61,7 @@ def open_storage(project: str) -> storage.Client:
             credentials=_nobody() if endpoint else None,
             client_options={"api_endpoint": endpoint} if endpoint else None,
         )
-        bound_session(client._http, ANSWER_SECONDS)
+        _bound(client._http)
     return client
 
 
@@ -83,8 +82,15 @@ def open_session(variable: str, project: str, scopes: Sequence[str]) -> Authoriz
         else:
             credentials, _ = auth.default(scopes=scopes, quota_project_id=project)
         session = library("google.auth.transport.requests").AuthorizedSession(credentials)
-        bound_session(session, ANSWER_SECONDS)
+        _bound(session)
     return session
+
+
+def _bound(session: AuthorizedSession) -> None:
+    # Every command knows the names of BigQuery's tables, few send a request.
+    from mirrorlake.runtime.http_waits import bound_session
+
+    bound_session(session, ANSWER_SECONDS)
 
 
 def address_of(variable: str, official: str) -> str:

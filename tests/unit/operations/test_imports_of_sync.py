@@ -10,6 +10,8 @@ import sys
 from mirrorlake.runtime.pandas_imports import import_arrow_alone, use_pandas
 import_arrow_alone()
 import mirrorlake.operations.loading.sync_tables
+from mirrorlake.ledger import Ledger
+Ledger("sqlite://")
 """
 NONE = """
 for part in ("mirrorlake.sources.mysql.binlog", "pyiceberg.catalog.rest", "requests", "pandas"):
