@@ -18,6 +18,7 @@ from mirrorlake.capabilities import Seam
 from mirrorlake.cli import show
 from mirrorlake.cli.commands import Commands
 from mirrorlake.errors import MirrorlakeError
+from mirrorlake.runtime.pandas_imports import hide_pandas
 
 
 class _Sections(click.Group):
@@ -122,6 +123,7 @@ def main(command: click.Command = cli) -> None:
     # Modules and contracts stay: to look through them for garbage every 700 objects, Python's
     # default, took a tenth of a sync of small tables.
     gc.set_threshold(50_000, 20, 20)
+    hide_pandas()
     try:
         command(standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -38,8 +38,8 @@ from mirrorlake.runtime.quick_imports import importing
 from mirrorlake.sources.mysql.reading.helper_processes import start_helpers
 start_helpers()
 with importing():
-    from mirrorlake.runtime.pandas_imports import import_arrow_alone
-    import_arrow_alone()
+    from mirrorlake.runtime.pandas_imports import hide_pandas
+    hide_pandas()
     from mirrorlake.operations.loading.worker import serve
 serve({ends})
 """

@@ -81,13 +81,11 @@ class SyncRun:
     @cached_property
     def workspace(self) -> Workspace:
         """The one that all of them share."""
-        from mirrorlake.runtime.pandas_imports import import_arrow_alone
         from mirrorlake.sources.mysql.reading.helper_processes import start_helpers
 
         self._begin()
         start_helpers()  # it imports what it needs while this process does
         with importing():
-            import_arrow_alone()
             from mirrorlake.workspace import Workspace
 
         return self._open.enter_context(Workspace.open(self.config))

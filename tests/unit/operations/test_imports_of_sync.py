@@ -8,8 +8,8 @@ from pathlib import Path
 
 SYNC = """
 import sys
-from mirrorlake.runtime.pandas_imports import import_arrow_alone, use_pandas
-import_arrow_alone()
+from mirrorlake.runtime.pandas_imports import hide_pandas, use_pandas
+hide_pandas()
 import mirrorlake.operations.loading.sync_tables
 from mirrorlake.ledger import Ledger
 Ledger("sqlite://")
