@@ -68,5 +68,5 @@ def _with_originals(batch: pa.RecordBatch, key: tuple[str, ...]) -> pa.RecordBat
 
 def _names(table: LakeTable, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The columns as the lake spells them: MySQL's names are one in any case."""
-    spelled = {field.name.casefold(): field.name for field in table.schema().fields}
-    return tuple(spelled.get(c.casefold(), c) for c in columns)
+    spelled = {field.name.lower(): field.name for field in table.schema().fields}
+    return tuple(spelled.get(c.lower(), c) for c in columns)

@@ -317,8 +317,8 @@ def copy_again(workspace: Workspace, contract: TableContract) -> RepairRound:
 
 def _days_of(contract: TableContract, difference: Difference) -> list[date]:
     """The day of a row without a key, by its cursor; none where that has no place in a calendar."""
-    wanted = (contract.cursor or "").casefold()
-    shown = [v.shown for v in difference.key if v.column.casefold() == wanted and v.shown]
+    wanted = (contract.cursor or "").lower()
+    shown = [v.shown for v in difference.key if v.column.lower() == wanted and v.shown]
     found: list[date] = []
     for text in shown:
         try:

@@ -46,13 +46,13 @@ def ordered_of(target: Target) -> Column | None:
 def parts_of(target: Target) -> tuple[Part, ...]:
     """The leading columns of the table's key, in the order of its index, that both sides order
     alike; never one whose values must not be shown."""
-    names = [column.name.casefold() for column in target.key]
+    names = [column.name.lower() for column in target.key]
     forms = {cell.name: cell for cell in target.rows.cells}
     unique = [i for i in target.table.indexes if i.unique]
     for index in unique:
         if sorted(map(str.casefold, index.columns)) == sorted(names):
-            names = [name.casefold() for name in index.columns]
-    by_name = {column.name.casefold(): column for column in target.key}
+            names = [name.lower() for name in index.columns]
+    by_name = {column.name.lower(): column for column in target.key}
     key = [by_name[name] for name in names]
     hidden = [c.name for c in key if _is_hidden(target, c)]
     return ordered_parts(key, [forms[c.name] for c in key], hidden)

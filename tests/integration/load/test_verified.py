@@ -99,6 +99,24 @@ def test_an_empty_table_and_one_that_became_empty(
     assert_exact(workspace, server, database, "e")
 
 
+def test_a_key_of_doubles_beside_dates_that_are_none(
+    engine_for: Callable[..., Workspace],
+    sql: Callable[..., Any],
+    server: EmbeddedServer,
+    database: str,
+) -> None:
+    """Rows with originals are compared by Spark, which sums up no number of chance."""
+    sql(
+        "CREATE TABLE p (k DOUBLE PRIMARY KEY, d DATE, at TIMESTAMP(6) NOT NULL"
+        " DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), KEY (at))",
+        "INSERT INTO p (k, d) VALUES (1.5, '0000-00-00'), (-2e300, NULL)",
+    )
+    table = {"mode": "incremental", "key": ["k"], "cursor": "at", "verify": True}
+    workspace = engine_for({"p": table})
+    sync_table(workspace, workspace.config.table("p"))
+    assert_exact(workspace, server, database, "p")
+
+
 def lose(rows: pa.Table) -> pa.Table:
     return rows.slice(1)
 

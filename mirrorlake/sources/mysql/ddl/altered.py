@@ -169,7 +169,7 @@ def _refuse(table: SourceTable, why: str) -> DdlRefused:
 
 
 def _find(table: SourceTable, name: str) -> Column | None:
-    return next((c for c in table.columns if c.name.casefold() == name.casefold()), None)
+    return next((c for c in table.columns if c.name.lower() == name.lower()), None)
 
 
 def _column(table: SourceTable, name: str) -> Column:
@@ -184,13 +184,13 @@ def _with_column(
 ) -> SourceTable:
     """The table with a column that is new, or takes the place of another."""
     column = _described(declared, around)
-    columns = [c for c in table.columns if c.name.casefold() != declared.name.casefold()]
+    columns = [c for c in table.columns if c.name.lower() != declared.name.lower()]
     if declared.first:
         at = 0
     elif declared.position is not None:
         at = columns.index(_column(replace(table, columns=tuple(columns)), declared.position)) + 1
     elif before is not None:
-        at = [c.name.casefold() for c in table.columns].index(declared.name.casefold())
+        at = [c.name.lower() for c in table.columns].index(declared.name.lower())
     else:
         at = len(columns)
     columns.insert(at, column)
@@ -289,10 +289,10 @@ def _all_renamed(table: SourceTable, actions: Sequence[RenameColumn | ChangeColu
         for a in actions
     }
     names = [now.get(c.name, c.name) for c in table.columns]
-    taken = {name.casefold() for name in names}
+    taken = {name.lower() for name in names}
     if len(taken) < len(names):
         twice = next(
-            n for n in now.values() if [x.casefold() for x in names].count(n.casefold()) > 1
+            n for n in now.values() if [x.lower() for x in names].count(n.lower()) > 1
         )
         raise _refuse(table, f"it has a column {twice!r} already")
     return replace(
@@ -310,8 +310,8 @@ def _all_renamed(table: SourceTable, actions: Sequence[RenameColumn | ChangeColu
 def _with_changed_index(
     table: SourceTable, action: DropIndex | RenameIndex | UseIndex, around: Surroundings
 ) -> SourceTable:
-    same = action.name.casefold()
-    found = [i for i in table.indexes if i.name.casefold() == same]
+    same = action.name.lower()
+    found = [i for i in table.indexes if i.name.lower() == same]
     if not found:
         if action.if_there or same in around.indexes:
             return table  # of the latter we keep nothing
@@ -329,18 +329,18 @@ def _with_changed_index(
 
 def _with_index(table: SourceTable, added: AddIndex) -> SourceTable:
     if added.if_missing and added.name is not None:
-        taken = {i.name.casefold() for i in table.indexes}
-        if added.name.casefold() in taken:
+        taken = {i.name.lower() for i in table.indexes}
+        if added.name.lower() in taken:
             return table
     columns = tuple(_column(table, name).name for name in added.columns)
     if not columns:
         return table
-    taken = {i.name.casefold() for i in table.indexes}
+    taken = {i.name.lower() for i in table.indexes}
     name = added.name or columns[0]
     number = 2
-    while added.name is None and name.casefold() in taken:
+    while added.name is None and name.lower() in taken:
         name, number = f"{columns[0]}_{number}", number + 1
-    if name.casefold() in taken:
+    if name.lower() in taken:
         raise _refuse(table, f"it has an index {name!r} already")
     # A part of a column tells no two values apart that differ behind it.
     index = Index(name, added.unique and added.whole, columns, None if added.used else 0)

@@ -55,7 +55,7 @@ def read_surroundings(connection: Connection[Any], database: str, table: str) ->
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
         (database, table),
     )
-    names = frozenset(str(name).casefold() for (name,) in indexes)
+    names = frozenset(str(name).lower() for (name,) in indexes)
     sql = "SELECT @@GLOBAL.sql_mode, @@GLOBAL.lower_case_table_names"
     [(mode, lowered)] = rows_of(connection, sql)
     strict = bool({"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"} & set(str(mode).split(",")))

@@ -266,27 +266,27 @@ def _origins(
     """Of each column its name before; None of one that was added."""
     renamed: dict[str, str] = {}
     added: set[str] = set()
-    there = {column.name.casefold() for column in before.columns}
+    there = {column.name.lower(): column.name for column in before.columns}
     for action in actions:
         if isinstance(action, RenameColumn):
-            renamed[action.now.casefold()] = action.name
+            renamed[action.now.lower()] = action.name
         elif isinstance(action, ChangeColumn):
-            renamed[action.column.name.casefold()] = action.name
+            renamed[action.column.name.lower()] = action.name
         elif isinstance(action, AddColumn):
-            skipped = action.if_missing and action.column.name.casefold() in there
-            added |= set() if skipped else {action.column.name.casefold()}
-    return {
-        column.name: None
-        if column.name.casefold() in added
-        else renamed.get(column.name.casefold(), column.name)
-        for column in after.columns
-    }
+            skipped = action.if_missing and action.column.name.lower() in there
+            added |= set() if skipped else {action.column.name.lower()}
+    found: dict[str, str | None] = {}
+    for column in after.columns:
+        name = column.name.lower()
+        origin = renamed.get(name, column.name)
+        found[column.name] = None if name in added else there.get(origin.lower(), origin)
+    return found
 
 
 def _added_value(column: Column, actions: Sequence[Action]) -> AddedValue | None:
     """What all rows have in a column that was added; None where that can't be told for sure."""
-    name = column.name.casefold()
-    if any(isinstance(a, SetColumn) and a.name.casefold() == name for a in actions):
+    name = column.name.lower()
+    if any(isinstance(a, SetColumn) and a.name.lower() == name for a in actions):
         return None  # MariaDB fills it by the default that it has in the end
-    added = (a for a in actions if isinstance(a, AddColumn) and a.column.name.casefold() == name)
+    added = (a for a in actions if isinstance(a, AddColumn) and a.column.name.lower() == name)
     return constant_of(column, next(added))

@@ -107,6 +107,18 @@ def test_a_default_that_mysql_passes_over_is_not_guessed() -> None:
     assert found.why
 
 
+def test_names_of_columns_are_compared_letter_by_letter() -> None:
+    """To MySQL "ß" is not "ss"; "É" is "é"."""
+    [create] = parse_ddl("CREATE TABLE t (id INT PRIMARY KEY, straße INT, strasse INT, é INT)")
+    table = made("d", "t", create.actions, AROUND)
+    text = "ALTER TABLE t MODIFY STRASSE BIGINT, RENAME COLUMN É TO e"
+    found = alter_by_log(table, text, "d", AROUND)
+    assert found is not None
+    there = {column.name: column.data_type for column in found.table.columns}
+    assert there == {"id": "int", "straße": "int", "STRASSE": "bigint", "e": "int"}
+    assert found.origins == {name: name for name in there} | {"STRASSE": "strasse", "e": "é"}
+
+
 @pytest.mark.parametrize("text", ["DROP DATABASE D", "/*!40000 DROP SCHEMA IF EXISTS `d`*/"])
 def test_a_table_goes_with_its_database(text: str) -> None:
     around = replace(AROUND, one_case=True)
