@@ -291,9 +291,7 @@ def _all_renamed(table: SourceTable, actions: Sequence[RenameColumn | ChangeColu
     names = [now.get(c.name, c.name) for c in table.columns]
     taken = {name.lower() for name in names}
     if len(taken) < len(names):
-        twice = next(
-            n for n in now.values() if [x.lower() for x in names].count(n.lower()) > 1
-        )
+        twice = next(n for n in now.values() if [x.lower() for x in names].count(n.lower()) > 1)
         raise _refuse(table, f"it has a column {twice!r} already")
     return replace(
         table,
