@@ -26,7 +26,7 @@ from mirrorlake.operations.loading.binlog.held_changes import LoggedPiece
 from mirrorlake.operations.loading.binlog.log_stream import LogStream, OpenLog
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
-from mirrorlake.sources.mysql.binlog.statements import names_in
+from mirrorlake.sources.mysql.binlog.statements import mentions
 from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 from mirrorlake.workspace import Workspace
@@ -204,9 +204,9 @@ class LiveStream(LogStream):
 
     def _heed(self, batch: LogBatch, place: LogPlace, seen: SourcePosition) -> None:
         for statement in batch.statements:
-            names, at = names_in(statement.text), statement.transaction.at
+            at = statement.transaction.at
             for table in self._those(FollowingTable):
-                if table.name[1].lower() in names and not at < table.place.log:
+                if mentions(statement.text, table.name[1]) and not at < table.place.log:
                     # Its own sync follows the statement, and folds what it made of the table.
                     self.round.altered.add(table.contract.name)
                     self._leave(table)

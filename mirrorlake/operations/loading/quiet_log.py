@@ -148,9 +148,6 @@ class _Look:
         self._places = {(c.database, c.table): places[n] for n, c in contracts.items()}
         self._names = {(c.database, c.table): n for n, c in contracts.items()}
         self._wanted = dict.fromkeys(self._places, FollowedTable())
-        self._by_word: dict[str, list[tuple[str, str]]] = {}
-        for one in self._places:
-            self._by_word.setdefault(one[1].lower(), []).append(one)
         self.moved: set[str] = set()
 
     def read(self) -> LogPlace | None:
@@ -200,7 +197,7 @@ class _Look:
         return LogPlace(reader.position, files.made.get(log.file, 0))
 
     def _take(self, batch: LogBatch) -> None:
-        from mirrorlake.sources.mysql.binlog.statements import names_in
+        from mirrorlake.sources.mysql.binlog.statements import may_define, mentions
 
         for stop in batch.stopped:
             self._move((stop.database, stop.table))
@@ -212,10 +209,10 @@ class _Look:
             if place is not None and not type(place.log)(file, offset) < place.log:
                 self._move(one)
         for statement in batch.statements:
-            at = statement.transaction.at
-            named = [t for word in names_in(statement.text) for t in self._by_word.get(word, ())]
-            for one in list(self._wanted) if statement.rows_unknown else named:
-                if not at < self._places[one].log:
+            at, text = statement.transaction.at, statement.text
+            for one in [*self._wanted]:
+                named = mentions(text, one[1]) or may_define(text, [one])
+                if (statement.rows_unknown or named) and not at < self._places[one].log:
                     self._move(one)
 
     def _move(self, one: tuple[str, str]) -> None:

@@ -27,7 +27,7 @@ from mirrorlake.operations.loading.binlog.following_table import InLog, LoggedNa
 from mirrorlake.operations.loading.binlog.held_changes import LoggedPiece
 from mirrorlake.schema.own_columns import ORIGINAL
 from mirrorlake.sources.mysql.binlog.log_batches import LoggedStatement
-from mirrorlake.sources.mysql.binlog.statements import may_define, names_in
+from mirrorlake.sources.mysql.binlog.statements import may_define, mentions
 from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
 from mirrorlake.sources.mysql.following.altered_in_log import alter_by_log
 from mirrorlake.sources.mysql.following.log_state import LogPlace
@@ -203,7 +203,8 @@ class FollowingTenant(InLog):
         """Whether a statement may have altered it, or put other rows under its name."""
         database, table = self.name
         text = statement.text
-        if database.lower() not in names_in(text) | {statement.database.lower()}:
+        here = database.lower() == statement.database.lower()
+        if not here and not mentions(text, database):
             return False
         if not may_define(text, [self.name]):
             return False

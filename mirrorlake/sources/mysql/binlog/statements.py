@@ -9,16 +9,19 @@ Source: MySQL source, ``binary_log::Query_event``; MariaDB knowledge base, "Quer
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 
+from mirrorlake.errors import DdlRefused
 from mirrorlake.sources.mysql.binlog.byte_reader import ByteReader
 from mirrorlake.sources.mysql.binlog.column_forms import ServerForms
 from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
 from mirrorlake.sources.mysql.binlog.events.payload import unpack_mariadb
 from mirrorlake.sources.mysql.binlog.values.texts import UTF8
+from mirrorlake.sources.mysql.ddl.text import read_words
 
 _MODE_CODE, _CHARSET_CODE = 1, 4
 # The sizes of what may stand before these, and between them.
@@ -29,14 +32,23 @@ _OF_TEMPORARY = 0x4  # LOG_EVENT_THREAD_SPECIFIC_F
 # client may have are ASCII as far as that goes.
 _NOT_ASCII = frozenset(["swe7"])
 _MOVED = frozenset(b"@[\\]^`{|}~")
-_COMMENT = re.compile(r"\s+|/\*(?!!).*?\*/|--\s[^\n]*(\n|$)|#[^\n]*(\n|$)|/\*!\d*|\(", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z]+")
-_NAMES = re.compile(r"`((?:[^`]|``)+)`|\"((?:[^\"]|\"\")+)\"|([\w$]+)")
-_DEFINING = frozenset(["ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE", "SET"])
-_DATABASE = frozenset(["database", "schema"])
-_ROW_WORDS = frozenset(
-    ["INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "CALL", "SELECT", "DO", "WITH", "VALUES"]
+_SKIPPED = re.compile(r"\s+|/\*(?!M?!).*?\*/|--\s[^\n]*(\n|$)|#[^\n]*(\n|$)|\(|\*/", re.DOTALL)
+# A comment that some servers run; MySQL runs none of MariaDB's, which begin with an M.
+_OPENS = re.compile(r"/\*M?!\d*")
+_VERB = re.compile(r"[A-Za-z]+")
+_WORD = re.compile(r"[\w$\u0080-\U0010FFFF]+")
+_FOR = re.compile(
+    r"""(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|[^'"])*?\bFOR\b""", re.IGNORECASE | re.DOTALL
 )
+_DEFINING = frozenset(["ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"])
+_DATABASE = frozenset(["database", "schema"])
+_OF_NO_ROWS = _DEFINING | {
+    *("ANALYZE", "BEGIN", "CHECK", "COMMIT", "FLUSH", "GRANT", "INSTALL", "LOCK", "RELEASE"),
+    *("REPAIR", "REVOKE", "ROLLBACK", "SAVEPOINT", "SET", "START", "UNINSTALL", "UNLOCK"),
+    *("USE", "XA"),
+}
+"""What statements begin with that change rows in row events alone, or all rows of a table."""
+_QUERIES = frozenset(["SELECT", "ROW"])
 
 
 class QueryKind(Enum):
@@ -96,7 +108,7 @@ class LoggedQuery:
     @property
     def changes_rows(self) -> bool:
         """Whether it may have changed rows that are in no row event."""
-        return self.kind is QueryKind.OTHER and first_word(self.text) in _ROW_WORDS
+        return self.kind is QueryKind.OTHER and may_change_rows(self.text)
 
     @property
     def xid(self) -> str:
@@ -166,31 +178,91 @@ def _kind_of(text: str) -> QueryKind:
     return next((kind for words, kind in _KINDS if short.startswith(words)), QueryKind.OTHER)
 
 
-def first_word(text: str) -> str:
-    """The first word of a statement, in capitals, behind comments and brackets.
+def may_change_rows(text: str) -> bool:
+    """Whether a statement may change rows otherwise than by defining a table: then it was logged in
+    place of them, for its session had another ``binlog_format``.
 
-    >>> first_word("/* by hand */ (select 1)"), first_word("/*!40000 ALTER TABLE t */")
-    ('SELECT', 'ALTER')
+    >>> may_change_rows("DELETE FROM t"), may_change_rows("ALTER TABLE t ADD a INT")
+    (True, False)
+    >>> may_change_rows("ANALYZE TABLE t"), may_change_rows("ANALYZE FORMAT=JSON DELETE FROM t")
+    (False, True)
+    >>> may_change_rows("CREATE TABLE t (a INT)"), may_change_rows("CREATE TABLE t SELECT f()")
+    (False, True)
     """
-    at = 0
-    while found := _COMMENT.match(text, at):
-        at = found.end()
-    word = _WORD.match(text, at)
-    return word[0].upper() if word else ""
+    verbs = verbs_of(text)
+    if not verbs <= _OF_NO_ROWS:
+        return True
+    if verbs.isdisjoint({"ANALYZE", "CREATE"}):
+        return False
+    try:
+        said = [word.said for word in read_words(text)[1]]
+    except DdlRefused:
+        return True
+    if "ANALYZE" in verbs and "TABLE" not in said[:3] and "TABLES" not in said[:3]:
+        return True
+    # What is stored with a query runs later, and is logged then. A query that fills a table may
+    # call what changes others.
+    return _makes_table(said) and (not _QUERIES.isdisjoint(said) or said.count("TABLE") > 1)
 
 
-def names_in(text: str) -> frozenset[str]:
-    """Whatever may be a name in a statement, in lower case; keywords are among them.
+def _makes_table(said: Sequence[str]) -> bool:
+    """Whether words are of a CREATE TABLE."""
+    if "CREATE" not in said:
+        return False
+    behind = said[said.index("CREATE") + 1 :]
+    return next((word for word in behind if word not in _BEFORE_TABLE), "") == "TABLE"
 
-    >>> sorted(names_in("DROP TABLE `a``b`, Shop.c"))
-    ['a`b', 'c', 'drop', 'shop', 'table']
-    >>> "my table" in names_in('ALTER TABLE "my table" ADD c INT')  # under ANSI_QUOTES
-    True
+
+_BEFORE_TABLE = frozenset(["OR", "REPLACE", "TEMPORARY"])
+
+
+def verbs_of(text: str) -> frozenset[str]:
+    """What a statement may begin with, in capitals, behind comments and brackets: one word, but
+    where a comment that only some servers run stands before it, or MariaDB's ``SET STATEMENT``.
+
+    >>> [*verbs_of("/* by hand */ (select 1)")], [*verbs_of("/*!40000 ALTER TABLE t */")]
+    (['SELECT'], ['ALTER'])
+    >>> sorted(verbs_of("/*M!100100 LOCK TABLES t WRITE */ TRUNCATE t"))
+    ['LOCK', 'TRUNCATE']
+    >>> sorted(verbs_of("SET STATEMENT max_statement_time = 9 FOR UPDATE t SET n = 1"))
+    ['SET', 'UPDATE']
     """
-    found = _NAMES.findall(text)
-    return frozenset(
-        (a.replace("``", "`") or b.replace('""', '"') or c).lower() for a, b, c in found
-    )
+    found, places, seen = set[str](), [0], set[int]()
+    while places:
+        at = places.pop()
+        while skipped := _SKIPPED.match(text, at):
+            at = skipped.end()
+        if at in seen:
+            continue
+        seen.add(at)
+        if opens := _OPENS.match(text, at):
+            end = text.find("*/", opens.end())
+            places += [opens.end(), len(text) if end < 0 else end + 2]
+        elif verb := _VERB.match(text, at):
+            found.add(verb[0].upper())
+            if verb[0].upper() == "SET" and "statement" in _words_of(text):
+                places += [behind.end() for behind in [_FOR.match(text, at)] if behind]
+    return frozenset(found)
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a name stands in a statement, maybe in a comment or as something else, in whatever
+    case and between whatever quotes.
+
+    >>> mentions("DROP TABLE `a``b`, Shop.c", "A`b"), mentions("DROP TABLE `a``b`, Shop.c", "shop")
+    (True, True)
+    >>> mentions('TRUNCATE /* " */ TABLE /*!50000t*/', "t"), mentions("DROP TABLE my_t", "t")
+    (True, False)
+    """
+    wanted = name.lower()
+    if _WORD.fullmatch(wanted):
+        return wanted in _words_of(text)
+    return any(wanted.replace(quote, 2 * quote) in text.lower() for quote in '`"')
+
+
+@lru_cache(maxsize=64)
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(_OPENS.sub(" ", text)))
 
 
 def may_define(text: str, tables: Iterable[tuple[str | None, str]]) -> bool:
@@ -208,13 +280,13 @@ def may_define(text: str, tables: Iterable[tuple[str | None, str]]) -> bool:
     >>> may_define("DROP DATABASE D", [("d", "t")]), may_define("DROP DATABASE e", [("d", "t")])
     (True, False)
     """
-    first = first_word(text)
-    if first not in _DEFINING:
+    verbs = verbs_of(text)
+    if _DEFINING.isdisjoint(verbs):
         return False
-    names = names_in(text)
-    drops = names & _DATABASE and (first != "CREATE" or "replace" in names)
+    words = _words_of(text)
+    drops = words & _DATABASE and (verbs - {"CREATE"} or "replace" in words)
     return any(
-        table.lower() in names or (drops and (database is None or database.lower() in names))
+        mentions(text, table) or (drops and (database is None or mentions(text, database)))
         for database, table in tables
     )
 

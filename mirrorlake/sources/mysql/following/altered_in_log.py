@@ -40,6 +40,7 @@ from mirrorlake.sources.mysql.ddl.actions import (
 from mirrorlake.sources.mysql.ddl.altered import Surroundings, alter
 from mirrorlake.sources.mysql.ddl.parser import dropped_database, is_of_no_table, parse_ddl
 from mirrorlake.sources.mysql.following.constants import AddedValue, constant_of
+from mirrorlake.sources.mysql.following.generated_values import recomputed
 from mirrorlake.sources.mysql.following.same_values import keeps_values
 from mirrorlake.sources.mysql.tables import Column, SourceTable
 
@@ -121,8 +122,6 @@ def _after_all(
             return AlteredInLog(table, why="another table got its name")
         if not _is_of(statement.database or database, statement.table, table, around):
             continue
-        if statement.kind == "truncate" and session.temporary:
-            continue  # a statement that truncates is about one table
         if statement.kind == "other" or (statement.kind == "create" and statement.if_missing):
             continue
         if session.temporary:
@@ -159,7 +158,10 @@ def _after(
     if statement.kind != "alter":
         why = "it was dropped" if statement.kind == "drop" else "it was made again"
         return AlteredInLog(table, why=why)
-    whys = (_why_unknown(action, sql_mode) for action in statement.actions)
+    whys = [_why_unknown(action, sql_mode) for action in statement.actions]
+    whys += [
+        f"column {n} may have been computed anew, otherwise" for n in recomputed(table.columns)
+    ]
     if why := next(filter(None, whys), ""):
         return AlteredInLog(table, why=why)
     try:

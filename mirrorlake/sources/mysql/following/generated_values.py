@@ -39,6 +39,7 @@ _PLAIN: Final = """
 """
 """CHAR is not here (PAD_CHAR_TO_FULL_LENGTH), nor are FLOAT, TIME and TIMESTAMP."""
 _TYPES: Final = frozenset(_PLAIN.split())
+_KEPT: Final = frozenset(["STORED", "PERSISTENT"])
 
 
 def session_dependent(columns: Iterable[Column]) -> list[str]:
@@ -46,6 +47,14 @@ def session_dependent(columns: Iterable[Column]) -> list[str]:
     MySQL calls them; in the table's order."""
     there = {column.in_mysql.lower(): column for column in columns}
     return [c.in_mysql for c in there.values() if _is_virtual(c) and not _is_fixed(c, there)]
+
+
+def recomputed(columns: Iterable[Column]) -> list[str]:
+    """The STORED columns of a table whose value may be another one where a statement that alters it
+    computes them again: it does so in its own session, and logs no row."""
+    there = {column.in_mysql.lower(): column for column in columns}
+    stored = (c for c in there.values() if _KEPT & {*c.extra.upper().split()})
+    return [c.in_mysql for c in stored if not _is_fixed(c, there)]
 
 
 def _is_virtual(column: Column) -> bool:

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from mirrorlake.errors import DdlRefused
-from mirrorlake.sources.mysql.binlog.statements import first_word, names_in
+from mirrorlake.sources.mysql.binlog.statements import mentions, verbs_of
 from mirrorlake.sources.mysql.ddl.parser import dropped_database
 from mirrorlake.sources.mysql.ddl.text import read_words
 
@@ -46,13 +46,14 @@ def moves_rows(text: str, database: str, table: str) -> bool:
     True
     >>> moves_rows("DROP SCHEMA d", "d", "a"), moves_rows("DROP SCHEMA e", "d", "a")
     (True, False)
+    >>> moves_rows("SET STATEMENT lock_wait_timeout = 1 FOR TRUNCATE a", "d", "a")
+    True
     """
     if (dropped := dropped_database(text)) is not None:
         return dropped.lower() == database.lower()
-    moving = _MOVING.get(first_word(text))
-    if moving is None or not moving.search(_without_comments(text)):
-        return False
-    return table.lower() in names_in(text)
+    clean = _without_comments(text)
+    moving = (_MOVING[verb] for verb in verbs_of(text) if verb in _MOVING)
+    return any(one.search(clean) for one in moving) and mentions(text, table)
 
 
 def _without_comments(text: str) -> str:
