@@ -293,9 +293,8 @@ def _latest(held: pa.Table, plan: ResolvedTable) -> pa.Table:
     A key with a part that has no place in its column (a zero date) can't be looked up: it is left
     out, and so its file stays.
     """
-    names = _names(plan)
-    complete = held
-    for name in names:
+    names, complete = _names(plan), held
+    for name in plan.key:
         complete = complete.filter(pc.is_valid(complete[name]))
     ordered = complete.sort_by(SEQ)
     numbers = pa.array(range(ordered.num_rows), pa.int64())

@@ -46,7 +46,7 @@ def digest_of(rows: pa.Table | pa.RecordBatch) -> int:
 def _hashes(array: Any) -> Hashes:
     """One hash a cell."""
     kind = array.type
-    if pa.types.is_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         array = pa.array([None if v is None else str(v) for v in array.to_pylist()], pa.string())
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.uint8())

@@ -326,6 +326,24 @@ def test_a_collated_key_beside_a_zero_date(
 
 
 @pytest.mark.full
+def test_a_collated_key_that_has_no_place(sql: Sql, engine_for: EngineFor, server: MariaDB) -> None:
+    """Half a surrogate can't be looked up, though the server tells its key from others."""
+    sql(
+        "CREATE TABLE t (k VARCHAR(5) CHARACTER SET ucs2, modified_at DATETIME(6) NOT NULL, "
+        "PRIMARY KEY (k), KEY (modified_at))"
+    )
+    workspace = engine_for({"t": {**ORDERS, "key": ["k"]}})
+    contract = workspace.config.table("t")
+    sync_table(workspace, contract)
+    sql(*(f"INSERT INTO t VALUES ({k}, {at('01:00')})" for k in ("'a'", "'b'", "x'd800'")))
+    sync_table(workspace, contract)
+    sql("DELETE FROM t WHERE k = 'b'", f"UPDATE t SET modified_at = {at('05:00', TODAY)}")
+    assert reload_days(workspace, contract, DAY, DAY).replaced == 0
+    sync_table(workspace, contract)
+    assert_equal(server, workspace, "t")
+
+
+@pytest.mark.full
 def test_append_by_key_reloads_the_keys_that_the_day_was_given(
     sql: Sql, engine_for: EngineFor, server: MariaDB
 ) -> None:

@@ -24,6 +24,8 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
         [None, Decimal(0), Decimal(-1), Decimal(2**64), Decimal(2**65)],
     ),
     "string": (pa.string(), [None, "", "a", "a ", "\0", "a\0", "b" * 64, "b" * 65, "ü" * 200]),
+    "list": (pa.list_(pa.string()), [None, [], [None], ["a"], ["a", "b"]]),
+    "large list": (pa.large_list(pa.string()), [None, [], [None], ["a"], ["a", "b"]]),
     "binary": (pa.binary(), [None, b"", b"\0", b"\0\0", b"\xff" * 9, b"x" * 100]),
 }
 

@@ -32,7 +32,9 @@ _OF_TEMPORARY = 0x4  # LOG_EVENT_THREAD_SPECIFIC_F
 # client may have are ASCII as far as that goes.
 _NOT_ASCII = frozenset(["swe7"])
 _MOVED = frozenset(b"@[\\]^`{|}~")
-_SKIPPED = re.compile(r"\s+|/\*(?!M?!).*?\*/|--\s[^\n]*(\n|$)|#[^\n]*(\n|$)|\(|\*/", re.DOTALL)
+_SKIPPED = re.compile(
+    r"\s+|/\*(?!M?!).*?\*/|--(?=[\x00-\x20\x7f])[^\n]*(\n|$)|#[^\n]*(\n|$)|\(|\*/", re.DOTALL
+)
 # A comment that some servers run; MySQL runs none of MariaDB's, which begin with an M.
 _OPENS = re.compile(r"/\*M?!\d*")
 _VERB = re.compile(r"[A-Za-z]+")

@@ -18,7 +18,7 @@ from mirrorlake.errors import DdlRefused
 
 _LEXEME: Final = re.compile(
     r"(?P<space>[ \t\r\n\f\v]+)"
-    r"|(?P<comment>/\*(?!M?!).*?\*/|\#[^\n]*|--(?=[ \t\r\n\f\v]|\Z)[^\n]*)"
+    r"|(?P<comment>/\*(?!M?!).*?\*/|\#[^\n]*|--(?=[\x00-\x20\x7f]|\Z)[^\n]*)"
     r"|(?P<opens>/\*M?!(?P<release>\d{5,6})?)"
     r"|(?P<string>'[^'\\]*(?:(?:''|\\.)[^'\\]*)*'|\"[^\"\\]*(?:(?:\"\"|\\.)[^\"\\]*)*\")"
     r"|(?P<name>`[^`]*(?:``[^`]*)*`)"
