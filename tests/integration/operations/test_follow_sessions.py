@@ -122,13 +122,13 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
             "ALTER TABLE kept ADD INDEX (w)",
         ),
     ),
-    "divided": (
-        "(id INT PRIMARY KEY, w CHAR(8), n INT DEFAULT 2, g VARCHAR(40) AS (n / 3) STORED)",
+    "local": (
+        "(id INT PRIMARY KEY, w CHAR(8), ts TIMESTAMP NULL DEFAULT '2020-01-01 23:00:00',"
+        " g VARCHAR(40) AS (CAST(ts AS CHAR)) STORED)",
         (
-            "SET div_precision_increment = 9",
-            "FLUSH TABLES",
-            "ALTER TABLE divided ADD INDEX (w), ALGORITHM = COPY",
-            "SET div_precision_increment = 4",
+            "SET time_zone = '+05:00'",
+            "ALTER TABLE local ADD INDEX (g), ALGORITHM = COPY",
+            "SET time_zone = '+00:00'",
         ),
     ),
     "straße": (
