@@ -76,6 +76,10 @@ def parse_ddl(text: str) -> tuple[Statement, ...]:
     return tuple(statement for passage in split_statements(text) for statement in _read(passage))
 
 
+_FIRST_WORDS: Final = 4
+"""Among which stands what a statement is about, but for what it is made with."""
+
+
 def is_of_no_table(text: str) -> bool:
     """Whether one statement makes, changes or drops something that is no table: a view, a user, a
     stored program, whose body may be about tables.
@@ -89,7 +93,8 @@ def is_of_no_table(text: str) -> bool:
         _, words = read_words(text)
     except DdlRefused:
         return False
-    return _says_no_table([word.said for word in words])
+    sure = not any(word.unsure for word in words[:_FIRST_WORDS])
+    return sure and _says_no_table([word.said for word in words])
 
 
 def dropped_database(text: str) -> str | None:
@@ -125,7 +130,9 @@ def _read(passage: Passage) -> Iterator[Statement]:
         raise passage.refused(
             "what runs in a block depends on its rows: write its statements alone"
         )
-    if first in _IGNORED:
+    unsure = [word.unsure for word in passage.words]
+    # Where a server skips the comment, something else begins the statement.
+    if first in _IGNORED and (all(unsure) or not unsure[0]):
         return
     _refuse_unsure(passage)
     if first in _OTHERS or _says_no_table(passage.said):

@@ -119,6 +119,21 @@ def test_names_of_columns_are_compared_letter_by_letter() -> None:
     assert found.origins == {name: name for name in there} | {"STRASSE": "strasse", "e": "é"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/*M!100100 LOCK TABLES t WRITE */ TRUNCATE t",
+        "/*M! CREATE VIEW v AS */ TRUNCATE t",
+        "/*M!100000 TRUNCATE TABLE t */",
+        "/*!80000 SET @a = 1 */ TRUNCATE t",
+    ],
+)
+def test_what_only_some_servers_run_is_not_guessed(text: str) -> None:
+    found = alter_by_log(TABLE, text, "d", AROUND)
+    assert found is not None
+    assert found.why
+
+
 @pytest.mark.parametrize("text", ["DROP DATABASE D", "/*!40000 DROP SCHEMA IF EXISTS `d`*/"])
 def test_a_table_goes_with_its_database(text: str) -> None:
     around = replace(AROUND, one_case=True)
