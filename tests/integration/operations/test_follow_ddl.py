@@ -40,6 +40,9 @@ ROWS = (
     " (3, 'c', NULL, NULL, NULL, '', 'a')"
 )
 
+STRICT = "SET sql_mode = 'STRICT_TRANS_TABLES'"
+"""Without it the zero date may be another one after any statement that alters a table in MySQL."""
+
 
 @pytest.fixture(scope="session")
 def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
@@ -151,6 +154,7 @@ def _try(
     cases: Mapping[str, Sequence[str]], server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:
     """Each case is one table: all are synced together."""
+    first = (STRICT,) if cases.keys() <= FOLLOWED.keys() else ()
     names = {case: f"t_{case}" for case in (c.replace("-", "_") for c in cases)}
     cases = {case.replace("-", "_"): statements for case, statements in cases.items()}
     if not isinstance(server, MariaDB):
@@ -164,7 +168,7 @@ def _try(
     for case, statements in cases.items():
         table = names[case]
         sql(f"INSERT INTO {table} (id, kind) VALUES (4, 'b')", f"DELETE FROM {table} WHERE id = 3")
-        sql(*(altered(case, text) for text in statements))
+        sql(*first, *(altered(case, text) for text in statements))
         sql(f"INSERT INTO {table} (id) VALUES (50)")
     found = sync_all(workspace)
     assert_equal(workspace, server, *names.values())
@@ -221,10 +225,18 @@ def test_what_the_contract_says_of_columns(
     tables |= {"t_flag": kept, "t_kept": kept}
     sync_all(engine_for(tables))
     sql(*(f"DELETE FROM {table} WHERE id = 2" for table in tables))
-    sql("ALTER TABLE t_said CHANGE name called VARCHAR(30)", "UPDATE t_said SET called = 'now'")
-    sql("ALTER TABLE t_stop ADD COLUMN more INT DEFAULT 5", "DELETE FROM t_stop WHERE id = 1")
-    sql("ALTER TABLE t_flag ADD COLUMN more INT", "UPDATE t_flag SET more = 1 WHERE id = 1")
-    sql("ALTER TABLE t_kept ADD COLUMN more INT DEFAULT 5", "UPDATE t_kept SET more = 1")
+    sql(
+        STRICT,
+        "ALTER TABLE t_said CHANGE name called VARCHAR(30)",
+        "UPDATE t_said SET called = 'now'",
+    )
+    sql(
+        STRICT,
+        "ALTER TABLE t_stop ADD COLUMN more INT DEFAULT 5",
+        "DELETE FROM t_stop WHERE id = 1",
+    )
+    sql(STRICT, "ALTER TABLE t_flag ADD COLUMN more INT", "UPDATE t_flag SET more = 1 WHERE id = 1")
+    sql(STRICT, "ALTER TABLE t_kept ADD COLUMN more INT DEFAULT 5", "UPDATE t_kept SET more = 1")
     sql(*(f"INSERT INTO {table} (id) VALUES (50)" for table in tables))
     hint = {"columns": {"called": {"pii": "show", "renamed_from": "name"}}}
     workspace = engine_for({**tables, "t_said": {**LOG, **hint}})
@@ -266,6 +278,7 @@ def test_a_run_that_dies_beside_a_statement_follows_it_once(
     sync_all(workspace)
     for number, step in enumerate(STEPS):
         sql(
+            STRICT,
             f"ALTER TABLE t ADD COLUMN c{number} INT NOT NULL DEFAULT {number}",
             f"UPDATE t SET c{number} = 100 WHERE id = 1",
             f"ALTER TABLE t ADD COLUMN d{number} VARCHAR(20), ADD INDEX (d{number})",
@@ -276,6 +289,7 @@ def test_a_run_that_dies_beside_a_statement_follows_it_once(
         run = runner.run(order)
         assert run.code == -signal.SIGKILL, (step, run.code, run.error)
         sql(
+            STRICT,
             f"ALTER TABLE t DROP COLUMN d{number}",
             f"UPDATE t SET c{number} = 7 WHERE id = {100 + number}",
         )

@@ -289,7 +289,7 @@ def died(patched: pytest.MonkeyPatch, place: str) -> None:
     ):
         patched.setattr(f"{module}.failpoint", failpoint)
     patched.setattr("mirrorlake.load.protocol.load_run.LoadRun.give_up", lambda *_: None)
-    patched.setattr("mirrorlake.operations.repairing.repair._end", lambda *_: None)
+    patched.setattr("mirrorlake.operations.repairing.repair.end_repair", lambda *_: None)
 
 
 def test_the_command_and_what_it_refuses(
