@@ -226,8 +226,8 @@ def _says_more(plan: ResolvedTable, recorded: str | None) -> bool:
 def show_columns(
     workspace: Workspace, layer: Layer, through: int, at: int | None, staged: StagedLayers | None
 ) -> None:
-    """Commit a version with a layer's new columns although no row changed, so that whoever reads
-    the layer by version, such as a check or a cut, sees them.
+    """Commit a version that has a layer's new columns even though no row changed, so that anyone
+    who reads the layer by version, such as a check or a cut, sees them.
 
     Args:
         through: the newest load that it holds.

@@ -50,7 +50,7 @@ def parts_of(target: Target) -> tuple[Part, ...]:
     forms = {cell.name: cell for cell in target.rows.cells}
     unique = [i for i in target.table.indexes if i.unique]
     for index in unique:
-        if sorted(map(str.casefold, index.columns)) == sorted(names):
+        if sorted(map(str.lower, index.columns)) == sorted(names):
             names = [name.lower() for name in index.columns]
     by_name = {column.name.lower(): column for column in target.key}
     key = [by_name[name] for name in names]

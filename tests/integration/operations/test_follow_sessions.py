@@ -145,6 +145,7 @@ IN_PLACE_OF_ROWS = (
 )
 IN_PLACE_OF_ROWS_OF_MARIADB = (
     "SET STATEMENT max_statement_time = 10 FOR UPDATE t SET w = 'c'",
+    "SET STATEMENT /* it's */ max_statement_time = 10 FOR UPDATE t SET w = 'c'",
     "ANALYZE UPDATE t SET w = 'c'",
     "/*M!100000 UPDATE t SET */ w = 'c'",
     "CREATE TABLE made SELECT changes_t()",  # MySQL refuses it where transactions have GTIDs

@@ -21,7 +21,7 @@ from mirrorlake.sources.mysql.binlog.events import event_kinds as kinds
 from mirrorlake.sources.mysql.binlog.events.framing import LogEvent
 from mirrorlake.sources.mysql.binlog.events.payload import unpack_mariadb
 from mirrorlake.sources.mysql.binlog.values.texts import UTF8
-from mirrorlake.sources.mysql.ddl.text import read_words
+from mirrorlake.sources.mysql.ddl.text import COMMENT, WORD, read_words
 
 _MODE_CODE, _CHARSET_CODE = 1, 4
 # The sizes of what may stand before these, and between them.
@@ -32,16 +32,12 @@ _OF_TEMPORARY = 0x4  # LOG_EVENT_THREAD_SPECIFIC_F
 # client may have are ASCII as far as that goes.
 _NOT_ASCII = frozenset(["swe7"])
 _MOVED = frozenset(b"@[\\]^`{|}~")
-_SKIPPED = re.compile(
-    r"\s+|/\*(?!M?!).*?\*/|--(?=[\x00-\x20\x7f])[^\n]*(\n|$)|#[^\n]*(\n|$)|\(|\*/", re.DOTALL
-)
+_SKIPPED = re.compile(rf"\s+|{COMMENT}|\(|\*/", re.DOTALL)
 # A comment that some servers run; MySQL runs none of MariaDB's, which begin with an M.
 _OPENS = re.compile(r"/\*M?!\d*")
 _VERB = re.compile(r"[A-Za-z]+")
-_WORD = re.compile(r"[\w$\u0080-\U0010FFFF]+")
-_FOR = re.compile(
-    r"""(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|[^'"])*?\bFOR\b""", re.IGNORECASE | re.DOTALL
-)
+_WORD = re.compile(WORD)
+_FOR = re.compile(r"\bFOR\b", re.IGNORECASE)
 _DEFINING = frozenset(["ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"])
 _DATABASE = frozenset(["database", "schema"])
 _OF_NO_ROWS = _DEFINING | {
@@ -218,6 +214,7 @@ def _makes_table(said: Sequence[str]) -> bool:
 _BEFORE_TABLE = frozenset(["OR", "REPLACE", "TEMPORARY"])
 
 
+@lru_cache(maxsize=64)
 def verbs_of(text: str) -> frozenset[str]:
     """What a statement may begin with, in capitals, behind comments and brackets: one word, but
     where a comment that only some servers run stands before it, or MariaDB's ``SET STATEMENT``.
@@ -227,6 +224,8 @@ def verbs_of(text: str) -> frozenset[str]:
     >>> sorted(verbs_of("/*M!100100 LOCK TABLES t WRITE */ TRUNCATE t"))
     ['LOCK', 'TRUNCATE']
     >>> sorted(verbs_of("SET STATEMENT max_statement_time = 9 FOR UPDATE t SET n = 1"))
+    ['SET', 'UPDATE']
+    >>> sorted(verbs_of("SET STATEMENT /* it's */ lock_wait_timeout = 9 FOR UPDATE t SET n = 1"))
     ['SET', 'UPDATE']
     """
     found, places, seen = set[str](), [0], set[int]()
@@ -243,7 +242,7 @@ def verbs_of(text: str) -> frozenset[str]:
         elif verb := _VERB.match(text, at):
             found.add(verb[0].upper())
             if verb[0].upper() == "SET" and "statement" in _words_of(text):
-                places += [behind.end() for behind in [_FOR.match(text, at)] if behind]
+                places += [behind.end() for behind in _FOR.finditer(text, at)]
     return frozenset(found)
 
 

@@ -64,6 +64,8 @@ _THINGS: Final = (
     "PREPARE",
 )  # fmt: skip
 """What CREATE, ALTER and DROP are about that is no table."""
+_FIRST_WORDS: Final = 4
+"""Among these stands what a statement is about; its options may come before."""
 _ROWS: Final = frozenset(["INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"])
 
 
@@ -74,10 +76,6 @@ def parse_ddl(text: str) -> tuple[Statement, ...]:
         DdlRefused: a statement can't be read; with its line and column.
     """
     return tuple(statement for passage in split_statements(text) for statement in _read(passage))
-
-
-_FIRST_WORDS: Final = 4
-"""Among which stands what a statement is about, but for what it is made with."""
 
 
 def is_of_no_table(text: str) -> bool:
@@ -130,8 +128,8 @@ def _read(passage: Passage) -> Iterator[Statement]:
         raise passage.refused(
             "what runs in a block depends on its rows: write its statements alone"
         )
-    unsure = [word.unsure for word in passage.words]
     # Where a server skips the comment, something else begins the statement.
+    unsure = [word.unsure for word in passage.words]
     if first in _IGNORED and (all(unsure) or not unsure[0]):
         return
     _refuse_unsure(passage)

@@ -16,13 +16,17 @@ from typing import Final
 
 from mirrorlake.errors import DdlRefused
 
+COMMENT: Final = r"/\*(?!M?!).*?\*/|\#[^\n]*|--(?=[\x00-\x20\x7f]|\Z)[^\n]*"
+"""Pattern of a comment that no server runs; ``.`` is any character there."""
+WORD: Final = r"[\w$\u0080-\U0010FFFF]+"
+"""Pattern of a keyword, or of a name that stands without quotes."""
 _LEXEME: Final = re.compile(
     r"(?P<space>[ \t\r\n\f\v]+)"
-    r"|(?P<comment>/\*(?!M?!).*?\*/|\#[^\n]*|--(?=[\x00-\x20\x7f]|\Z)[^\n]*)"
+    rf"|(?P<comment>{COMMENT})"
     r"|(?P<opens>/\*M?!(?P<release>\d{5,6})?)"
     r"|(?P<string>'[^'\\]*(?:(?:''|\\.)[^'\\]*)*'|\"[^\"\\]*(?:(?:\"\"|\\.)[^\"\\]*)*\")"
     r"|(?P<name>`[^`]*(?:``[^`]*)*`)"
-    r"|(?P<word>[\w$\u0080-\U0010FFFF]+)"
+    rf"|(?P<word>{WORD})"
     r"|(?P<mark>.)",
     re.DOTALL,
 )

@@ -160,7 +160,8 @@ def _after(
         return AlteredInLog(table, why=why)
     whys = [_why_unknown(action, sql_mode) for action in statement.actions]
     whys += [
-        f"column {n} may have been computed anew, otherwise" for n in recomputed(table.columns)
+        f"column {n} may have been recomputed with other session settings"
+        for n in recomputed(table.columns)
     ]
     if why := next(filter(None, whys), ""):
         return AlteredInLog(table, why=why)

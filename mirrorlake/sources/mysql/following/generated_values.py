@@ -11,7 +11,7 @@ MariaDB knowledge base, "Generated (Virtual and Persistent/Stored) Columns".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from mirrorlake.sources.mysql.tables import Column
@@ -45,16 +45,22 @@ _KEPT: Final = frozenset(["STORED", "PERSISTENT"])
 def session_dependent(columns: Iterable[Column]) -> list[str]:
     """The VIRTUAL columns of a table whose value may depend on the session that computes it, as
     MySQL calls them; in the table's order."""
-    there = {column.in_mysql.lower(): column for column in columns}
-    return [c.in_mysql for c in there.values() if _is_virtual(c) and not _is_fixed(c, there)]
+    return _not_fixed(columns, _is_virtual)
 
 
 def recomputed(columns: Iterable[Column]) -> list[str]:
     """The STORED columns of a table whose value may be another one where a statement that alters it
     computes them again: it does so in its own session, and logs no row."""
+    return _not_fixed(columns, _is_stored)
+
+
+def _not_fixed(columns: Iterable[Column], is_meant: Callable[[Column], bool]) -> list[str]:
     there = {column.in_mysql.lower(): column for column in columns}
-    stored = (c for c in there.values() if _KEPT & {*c.extra.upper().split()})
-    return [c.in_mysql for c in stored if not _is_fixed(c, there)]
+    return [c.in_mysql for c in there.values() if is_meant(c) and not _is_fixed(c, there)]
+
+
+def _is_stored(column: Column) -> bool:
+    return not _KEPT.isdisjoint(column.extra.upper().split())
 
 
 def _is_virtual(column: Column) -> bool:

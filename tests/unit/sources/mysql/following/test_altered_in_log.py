@@ -263,7 +263,7 @@ def test_columns_that_are_computed(clause: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("expression", "why"),
-    [("`b` / 3", "column n may have been computed anew"), ("`b` + 3", "")],
+    [("`b` / 3", "column n may have been recomputed with other session settings"), ("`b` + 3", "")],
 )
 def test_a_stored_column_may_be_computed_again(expression: str, why: str) -> None:
     """By the session of whatever alters its table, which may divide more precisely."""
