@@ -53,15 +53,20 @@ def maintain(
     in a lake on this machine they are set aside for seven days, in the folder `removed` of their
     table.
     """
+    from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.upkeep.maintain import Ages
     from mirrorlake.workspace import Workspace
 
     config = open_contract(config_path)
     ages = Ages(timedelta(days=keep_days), timedelta(hours=grace), dry_run=dry_run)
     steps = Outcomes[list["Maintained"]]()
-    with Workspace.open(config) as workspace:
-        for name, step in _maintenance(workspace, tables, ages):
+    with Workspace.open(config) as workspace, Bars(show.errors, quiet=as_json) as bars:
+        chosen = list(_maintenance(workspace, tables, ages))
+        moved = bars.count("tables", len(chosen))
+        for number, (name, step) in enumerate(chosen, 1):
             steps.attempt(name, step)
+            moved(number)
+            bars.line(f"{number:,} of {len(chosen):,}: {name}")
     done = [one for some in steps.results for one in some]
     show.end_with(Outcomes(done, steps.failures), _print_maintained, as_json=as_json)
     if any(one.error for one in done):

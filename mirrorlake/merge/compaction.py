@@ -16,10 +16,10 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import statistics_of
 from mirrorlake.destinations.iceberg.commits.copied_files import COPIED
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.metadata.small_files import needs_rewrite, sizes_of
 from mirrorlake.destinations.iceberg.model import LakeTable, is_rewrite, snapshot_property
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
 from mirrorlake.destinations.iceberg.spark.procedures import rewrite_data_files, rewrites_files
-from mirrorlake.destinations.iceberg.tables.tables import TARGET_BYTES
 from mirrorlake.errors import LakeError
 
 if TYPE_CHECKING:
@@ -30,12 +30,11 @@ logger = logging.getLogger(__name__)
 COMMITS = 16
 """Commits after which a layer is compacted."""
 _OPTIONS = {
-    # Files below an eighth are taken together; others only where a fifth of their rows is deleted.
-    "min-file-size-bytes": str(TARGET_BYTES // 8),
-    "max-file-size-bytes": str(TARGET_BYTES * 4),
-    "delete-ratio-threshold": "0.2",
     "min-input-files": "2",
+    # Of files that are not small, those are written again of whose rows a fifth is deleted.
+    "delete-ratio-threshold": "0.2",
     "remove-dangling-deletes": "true",
+    "partial-progress.enabled": "false",
 }
 
 
@@ -50,10 +49,35 @@ def compact_if_due(spark: Callable[[], SparkSession], lake: Lake, identifier: Id
     if table is None or (_commits_since(table) < COMMITS and not _has_old_deletes(table)):
         return False
     try:
-        with spark_errors(str(identifier)):
-            rewrite_data_files(spark(), table, identifier, _OPTIONS)
+        compact(spark, lake, table, identifier)
     except LakeError as error:
         logger.warning("table %s was not compacted: %s", identifier, error)
+    return True
+
+
+def compact(
+    spark: Callable[[], SparkSession], lake: Lake, table: LakeTable, identifier: Identifier
+) -> bool:
+    """Write small files, too large ones and those with many deleted rows again, in the table's
+    order; whether there were any. Spark is asked for only then.
+
+    The caller holds the table's lease. The rows stay the same.
+
+    Raises:
+        LakeError: Spark, the catalog or the storage failed; the table is as it was.
+    """
+    with lake.translated(identifier):
+        if not needs_rewrite(table):
+            return False
+    sizes = sizes_of(table)
+    options = {
+        **_OPTIONS,
+        "target-file-size-bytes": str(sizes.target),
+        "min-file-size-bytes": str(sizes.least),
+        "max-file-size-bytes": str(sizes.most),
+    }
+    with spark_errors(str(identifier)):
+        rewrite_data_files(spark(), table, identifier, options)
     return True
 
 

@@ -25,6 +25,7 @@ from shlex import quote
 from mirrorlake.config import TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import LOAD_ID
+from mirrorlake.destinations.iceberg.commits.older_versions import expire_versions
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.cost import written_since
 from mirrorlake.destinations.iceberg.storage.durable import flush_commits
@@ -338,8 +339,7 @@ class _Refold:
         with self._lake.translated(identifier):
             named = {ref.snapshot_id for ref in table.metadata.refs.values()}
             ids = find_unreadable(table)
-            if gone := [number for number in ids if number not in named]:
-                table.maintenance.expire_snapshots().by_ids(gone).commit()
+        expire_versions(self._lake, identifier, set(ids) - named)
         if kept := sorted(set(ids) & named):
             logger.warning("table %s: versions %s can't be read, and are named", identifier, kept)
 

@@ -12,28 +12,29 @@ import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mirrorlake.capabilities import Seam
 from mirrorlake.config import TableContract
 from mirrorlake.config.contract import Mirrored, TenantTable
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.commits.commit import statistics_of
+from mirrorlake.destinations.iceberg.commits.older_versions import (
+    expire_versions,
+    older_versions,
+    remove_older_files,
+)
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark.errors import spark_errors
-from mirrorlake.destinations.iceberg.spark.procedures import (
-    expire_before,
-    expire_versions,
-    rewrite_data_files,
-    rewrite_position_deletes,
-)
+from mirrorlake.destinations.iceberg.spark.procedures import rewrite_position_deletes
 from mirrorlake.destinations.iceberg.storage.folder_metadata import refuse_unknown_metadata
-from mirrorlake.errors import LakeError
+from mirrorlake.errors import LakeError, MachineError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.load.copies.copies import kept_indexes
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.resume import files_of
+from mirrorlake.merge.compaction import compact
 from mirrorlake.merge.staging import BRANCH
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.operations.other_writers.moved_layers import refuse_removal
@@ -51,24 +52,12 @@ from mirrorlake.serving.streamed import held_versions
 from mirrorlake.serving.versions import versions_table
 from mirrorlake.workspace import Workspace
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 logger = logging.getLogger(__name__)
 
 KEEP = timedelta(days=7)
 """How old a version is before it expires: no reader is on it any more."""
 RETAIN = 20
 """Versions of each table that stay, however old."""
-_TARGET_BYTES = 128 * 2**20
-"""Of a table that does not say itself how large its files are to be."""
-_COMPACTION = {
-    "min-input-files": "2",
-    "delete-ratio-threshold": "0.2",
-    "remove-dangling-deletes": "true",
-    "partial-progress.enabled": "false",
-}
-
 
 @dataclass(frozen=True)
 class Size:
@@ -229,19 +218,17 @@ def maintain_lake_table(
     terms = terms or ages.orphans()
     if ages.dry_run:
         return _planned(workspace.lake, identifier, layer, terms)
-    lake, spark = workspace.lake, workspace.spark.get()
-    before, orphans, error = _size(lake, identifier), [], None
+    lake, orphans, error = workspace.lake, list[int](), None
+    before = _size(lake, identifier)
     try:
         table = _unshared(lake, identifier)
         with lake.translated(identifier):
             beside = refuse_unknown_metadata(table)  # what expires goes, too
         _drop_branches(lake, table)
-        with spark_errors(str(identifier)):
-            if layer != "raw" and table.current_snapshot() is not None:
-                _compact(spark, table, identifier)
-            failpoint("maintain.compacted")
-            if held.isdisjoint(one.snapshot_id for one in table.snapshots()):
-                _expire(spark, lake, identifier, layer, ages)
+        error = _compact(workspace, table, identifier) if layer != "raw" else None
+        failpoint("maintain.compacted")
+        if held.isdisjoint(one.snapshot_id for one in table.snapshots()):
+            _expire(lake, identifier, layer, ages)
         failpoint("maintain.expired")
         table = table.refresh()
         # What has expired just now may be an orphan at once, where there is no grace.
@@ -276,37 +263,34 @@ def _drop_branches(lake: Lake, table: LakeTable) -> None:
         table.refresh()
 
 
-def _compact(spark: SparkSession, table: LakeTable, identifier: Identifier) -> None:
-    """Small files together, and rows that are deleted out of their files; in commits that replace
-    files by the same rows."""
-    target = int(table.properties.get("write.target-file-size-bytes", _TARGET_BYTES))
-    sizes = {
-        "target-file-size-bytes": target,
-        "min-file-size-bytes": target // 8,
-        "max-file-size-bytes": target * 4,
-    }
-    options = {**_COMPACTION, **{k: str(v) for k, v in sizes.items()}}
-    rewrite_data_files(spark, table, identifier, options)
-    rewrite_position_deletes(spark, identifier)
+def _compact(workspace: Workspace, table: LakeTable, identifier: Identifier) -> str | None:
+    """Compact a table, if there is anything to compact; why that can't be, where Spark or Java is
+    not there. All else that maintenance does needs neither."""
+    spark = workspace.spark.get
+    try:
+        if compact(spark, workspace.lake, table, identifier):
+            with spark_errors(str(identifier)):
+                rewrite_position_deletes(spark(), identifier)
+    except MachineError as missing:
+        logger.warning("table %s was not compacted: %s", identifier, missing)
+        return str(missing)
+    return None
 
 
-def _expire(
-    spark: SparkSession, lake: Lake, identifier: Identifier, layer: str, ages: Ages
-) -> None:
-    """Versions that are older than ``keep`` and not among the newest `RETAIN`. Iceberg keeps what
-    a branch or a tag names."""
+def _expire(lake: Lake, identifier: Identifier, layer: str, ages: Ages) -> None:
+    """Versions that are older than ``keep`` and not among the newest `RETAIN`, with the files that
+    no other one names."""
     older = datetime.now(UTC) - ages.keep
     table = lake.catalog.load_table(identifier.path)
-    if layer != "side":
-        expire_before(spark, identifier, older, RETAIN)
+    if layer == "side":
+        named = {one for of_mode in OF_MODES for one in of_mode.side_versions(lake, identifier)}
+        gone = older_versions(table, older, 1) - named
+    else:
+        gone = older_versions(table, older, RETAIN)
+    if not gone:
         return
-    named = {one for of_mode in OF_MODES for one in of_mode.side_versions(lake, identifier)}
-    head = table.current_snapshot()
-    newer = [head.snapshot_id] if head is not None else []
-    newer += [s.snapshot_id for s in table.snapshots() if s.timestamp_ms >= older.timestamp() * 1e3]
-    ids = [s.snapshot_id for s in table.snapshots() if s.snapshot_id not in named.union(newer)]
-    if ids:
-        expire_versions(spark, identifier, ids)
+    expire_versions(lake, identifier, gone)
+    remove_older_files(lake, identifier, table.metadata_location)
 
 
 def _size(lake: Lake, identifier: Identifier) -> Size:

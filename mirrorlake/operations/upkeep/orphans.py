@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-import pyarrow as pa
-
 from mirrorlake.config import Config
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.config.fields import format_duration
@@ -23,6 +21,10 @@ from mirrorlake.destinations.iceberg.commits.removed_files import (
     remove_overdue,
 )
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.metadata.named_files import (
+    files_of_versions,
+    metadata_of_versions,
+)
 from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.destinations.iceberg.storage.folder_metadata import MARKS, refuse_unknown_metadata
@@ -146,7 +148,7 @@ def _find_orphans(table: LakeTable, terms: OrphanTerms) -> list[tuple[ListedFold
             ".".join(table.name()[-2:]), beside,
         )  # fmt: skip
         return []
-    data = _orphans(table, "data", _named(table), terms.kept)
+    data = _orphans(table, "data", files_of_versions(table), terms.kept)
     _refuse_loaded(table, [file for _, file in data], terms.loaded)
     metadata = _metadata_orphans(table, terms.before)
     used = [index_path(table.location(), name) for name in terms.indexes]
@@ -205,20 +207,12 @@ def _orphans(
 def _metadata_orphans(table: LakeTable, before: datetime) -> list[tuple[ListedFolder, ListedFile]]:
     """What of a table's folder of metadata is not needed to read it. What marks a table that was
     taken away goes with the last of that table's own metadata, and after it."""
-    found = _orphans(table, "metadata", _manifests(table), _versions(table))
+    needed = {table.metadata_location, *metadata_of_versions(table)}
+    found = _orphans(table, "metadata", needed, _versions(table))
     marks = [one for one in found if one[1].path.endswith(MARKS)]
     others = [one for one in found if one not in marks]
     stays = any(file.written >= before for _, file in others)
     return others if stays else [*others, *marks]
-
-
-def _manifests(table: LakeTable) -> set[str]:
-    """Its metadata file, and the manifests of all its snapshots and the lists of them."""
-    named = {table.metadata_location}
-    for snapshot in table.snapshots():
-        named.add(snapshot.manifest_list)
-        named |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
-    return named
 
 
 def _versions(table: LakeTable) -> set[str]:
@@ -238,12 +232,3 @@ def _owner(path: str) -> str:
     if name.startswith(".") and name.endswith(".crc"):
         return f"{folder}/{name[1:-4]}"
     return path
-
-
-def _named(table: LakeTable) -> list[str]:
-    """Every data and delete file that any snapshot of the table names."""
-    # PyIceberg has no answer for snapshots of no file at all: a fold of an empty table.
-    if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
-        return []
-    files: pa.Table = table.inspect.all_files()
-    return [str(path) for path in files["file_path"].to_pylist()]

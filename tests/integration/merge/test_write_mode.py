@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyiceberg.manifest import DataFileContent
 
 from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.metadata.small_files import sizes_of
 from mirrorlake.destinations.iceberg.spark.procedures import rewrites_files
 from mirrorlake.destinations.iceberg.tables.tenants import bucket_of
 from mirrorlake.merge import compaction
@@ -142,8 +144,7 @@ def test_deletes_go_though_other_files_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a large table compaction writes those files again that have deletes, and no others."""
-    few = {**compaction._OPTIONS, "min-file-size-bytes": "0"}
-    monkeypatch.setattr(compaction, "_OPTIONS", few)
+    monkeypatch.setattr(compaction, "sizes_of", lambda table: replace(sizes_of(table), least=0))
     sql(*CREATE)
     sync(engine_for(contract(MERGE)))
     for statement in MORE:

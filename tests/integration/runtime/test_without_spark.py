@@ -15,9 +15,15 @@ from typing import Any
 import pytest
 import yaml
 
+from mirrorlake.config import LakeConfig
+from mirrorlake.destinations.base import Identifier
+from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.support.installed import BASES, Installed, base_of
+
+
+SIZE = "write.target-file-size-bytes"
 
 
 @pytest.fixture(scope="module", params=BASES)
@@ -104,10 +110,7 @@ def test_init_proposes_what_can_be_made_here(mirror: Mirror) -> None:
 FULL = pytest.mark.full
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param("maintain", marks=FULL), "refold orders", pytest.param("warm", marks=FULL)],
-)
+@pytest.mark.parametrize("command", ["refold orders", pytest.param("warm", marks=FULL)])
 def test_what_needs_spark_says_so_and_changes_nothing(mirror: Mirror, command: str) -> None:
     before = mirror.committed()
     said = one_error(mirror.run(*command.split(), code=3))
@@ -167,6 +170,24 @@ def test_a_mirror_is_followed_checked_and_reported(mirror: Mirror) -> None:
         mirror.run(command)
     read = mirror.run("readers", "kinds", "--json", code=10)
     assert "Spark as a reader needs pyspark (extra mirrorlake[spark])" in read
+
+
+def test_maintenance_lacks_spark_only_where_files_are_to_be_written_again(mirror: Mirror) -> None:
+    mirror.run("maintain")
+    lake = Lake(LakeConfig(warehouse=str(mirror.folder / ".mirrorlake/lake")))
+    kinds = lake.load(Identifier(f"{mirror.database}_{mirror.database}", "kinds"))
+    assert kinds is not None
+    with kinds.transaction() as change:
+        change.set_properties({SIZE: "100"})  # its only file is too large
+    orphan = Path(kinds.location().removeprefix("file://")) / "data/orphan.parquet"
+    orphan.touch()
+    os.utime(orphan, (0, 0))
+    said = mirror.run("maintain", "kinds", "--json", code=6)
+    assert "needs pyspark (extra mirrorlake[spark]), which is not installed" in said
+    assert not orphan.exists(), "all else was done"
+    with kinds.refresh().transaction() as change:
+        change.remove_properties(SIZE)
+    mirror.run("maintain", "kinds")
 
 
 @FULL

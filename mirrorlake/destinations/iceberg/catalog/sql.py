@@ -41,6 +41,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from mirrorlake.destinations.iceberg.catalog.applied_updates import AppliedCreation, AppliedTable
 from mirrorlake.destinations.iceberg.catalog.properties import WAIT
 from mirrorlake.destinations.iceberg.metadata.log_times import in_order
+from mirrorlake.destinations.iceberg.metadata.removed_versions import as_removed
 from mirrorlake.destinations.iceberg.storage.durable import local_path
 from mirrorlake.runtime.database_waits import bound_waits
 from mirrorlake.runtime.replaced_file import reopen_replaced
@@ -196,11 +197,13 @@ class LakeCatalog(SqlCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> StagedTable:
-        """As the parent's, with logs in order: see `in_order`."""
+        """As the parent's, with logs in order (`in_order`), and with versions removed as Iceberg
+        removes them (`as_removed`)."""
         staged = super()._update_and_stage_table(
             current_table, table_identifier, requirements, updates
         )
-        staged.metadata = in_order(staged.metadata)
+        before = current_table.metadata if current_table is not None else None
+        staged.metadata = in_order(as_removed(before, updates, staged.metadata))
         return staged
 
     @staticmethod

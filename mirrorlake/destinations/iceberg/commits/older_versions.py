@@ -1,27 +1,33 @@
-"""Older versions of a lake table, taken away with their files: those that show what nobody is to
-see any more.
+"""Older versions of a lake table, taken away with their files.
 
-What belongs here: versions and files. What doesn't: when they go (`mirrorlake.serving.hiding`), and
-versions that merely grew old (`mirrorlake.operations.upkeep.maintain`).
+What belongs here: versions and files. What doesn't: when they go: once a rule hides what they show
+(`mirrorlake.serving.hiding`), and when they grew old (`mirrorlake.operations.upkeep.maintain`).
 
-Source: Iceberg specification, "Snapshots", "Manifests".
+Source: Iceberg specification, "Snapshots", "Snapshot Retention Policy", "Manifests".
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveSnapshotsUpdate
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
+from mirrorlake.destinations.iceberg.metadata.named_files import (
+    files_of_versions,
+    metadata_of_versions,
+)
+from mirrorlake.errors import CommitConflict
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +56,64 @@ def expire_all_but_main(lake: Connection, identifier: Identifier) -> list[str]:
             (refs.remove_branch(name) if is_branch else refs.remove_tag(name)).commit()
             table = table.refresh()
         head = table.metadata.current_snapshot_id
-        others = [s.snapshot_id for s in table.snapshots() if s.snapshot_id != head]
-        if others:
-            table.maintenance.expire_snapshots().by_ids(others).commit()
+    expire_versions(lake, identifier, {s.snapshot_id for s in table.snapshots()} - {head})
     return tags
+
+
+def older_versions(table: Table, before: datetime, newest: int) -> set[int]:
+    """The versions that are older than a moment, but for what a tag names and the newest ones of
+    each branch. A branch's own policy is kept in place of these two.
+    """
+    oldest = before.timestamp() * 1000
+    stay = {one.snapshot_id for one in table.snapshots() if one.timestamp_ms >= oldest}
+    for ref in table.metadata.refs.values():
+        if ref.snapshot_ref_type == SnapshotRefType.TAG:
+            stay.add(ref.snapshot_id)
+            continue
+        least = ref.min_snapshots_to_keep or newest
+        since = oldest
+        if ref.max_snapshot_age_ms is not None:
+            since = datetime.now(UTC).timestamp() * 1000 - ref.max_snapshot_age_ms
+        head = table.snapshot_by_id(ref.snapshot_id)
+        for number, one in enumerate(ancestors_of(head, table.metadata)):
+            if number >= least and one.timestamp_ms < since:
+                break
+            stay.add(one.snapshot_id)
+    return {one.snapshot_id for one in table.snapshots()} - stay
+
+
+def expire_versions(lake: Connection, identifier: Identifier, versions: Collection[int]) -> None:
+    """Let a table know these versions no more; their files stay. The caller holds its lease.
+
+    Raises:
+        CommitConflict: the table, one of its branches or one of its tags is another one by now.
+        CommitUnknown: nobody said whether they went.
+        LakeError: the catalog or the storage failed.
+    """
+    table = lake.load(identifier)
+    there = {one.snapshot_id for one in table.snapshots()} if table is not None else set[int]()
+    gone = sorted(there.intersection(versions))
+    if table is None or not gone:
+        return
+    requirements = (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        *(
+            AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id)  # pyright: ignore[reportCallIssue] (by its alias only)
+            for name, ref in table.metadata.refs.items()
+        ),
+    )
+
+    def is_done() -> bool:
+        now = lake.load(identifier)
+        return now is not None and not any(now.snapshot_by_id(number) for number in gone)
+
+    conflict = CommitConflict(
+        f"lake table {identifier} was changed by another writer while old versions were to expire",
+        table=str(identifier),
+        next_step="Nothing was changed; the next maintenance finds them again",
+    )
+    with lake.committing(identifier, is_done, lambda: conflict):
+        lake.catalog.commit_table(table, requirements, (RemoveSnapshotsUpdate(snapshot_ids=gone),))  # pyright: ignore[reportCallIssue]
 
 
 def remove_older_files(lake: Connection, identifier: Identifier, at: str) -> list[str]:
@@ -64,7 +124,8 @@ def remove_older_files(lake: Connection, identifier: Identifier, at: str) -> lis
         at: the table's metadata file from before the versions expired.
 
     Raises:
-        LakeDamaged: that file can't be read.
+        LakeDamaged: that file can't be read, or a manifest of a version that stays is not there, so
+            that nobody knows which files it needs; nothing is removed.
         LakeError: the catalog or the storage failed.
     """
     table = lake.load(identifier)
@@ -74,11 +135,13 @@ def remove_older_files(lake: Connection, identifier: Identifier, at: str) -> lis
         with metadata_read(identifier):
             then = FromInputFile.table_metadata(table.io.new_input(at))
         now = {s.snapshot_id for s in table.snapshots()}
-        used = {path for group in _files(table.io, table.snapshots()) for path in group}
         gone = [s for s in then.snapshots if s.snapshot_id not in now]
+        if not gone:
+            return []
+        used = files_of_versions(table) | metadata_of_versions(table)
         left: list[str] = []
         # Data before what names it: who dies in between finds the rest again.
-        for group in _files(table.io, gone):
+        for group in _files(table.io, gone, known=used):
             left += _removed(table.io, group - used)
         return left
 
@@ -92,9 +155,11 @@ def remove_all_files(table: Table) -> None:
             logger.warning("file %s was not removed", path)
 
 
-def _files(io: FileIO, snapshots: Iterable[Snapshot]) -> tuple[set[str], set[str], set[str]]:
-    """The data and delete files that versions show, their manifests, and the lists of these; what
-    is not there any more names nothing."""
+def _files(
+    io: FileIO, snapshots: Iterable[Snapshot], known: Collection[str] = ()
+) -> tuple[set[str], set[str], set[str]]:
+    """The data and delete files that versions that are gone showed, their manifests, and the lists
+    of these; what is not there any more names nothing. Manifests that are known are not read."""
     data: set[str] = set()
     manifests: set[str] = set()
     lists: set[str] = set()
@@ -102,7 +167,7 @@ def _files(io: FileIO, snapshots: Iterable[Snapshot]) -> tuple[set[str], set[str
         lists.add(snapshot.manifest_list)
         with suppress(FileNotFoundError):
             for manifest in snapshot.manifests(io):
-                if manifest.manifest_path in manifests:
+                if manifest.manifest_path in manifests or manifest.manifest_path in known:
                     continue
                 manifests.add(manifest.manifest_path)
                 with suppress(FileNotFoundError):

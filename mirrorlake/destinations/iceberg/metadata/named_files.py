@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pyiceberg.manifest import ManifestFile
+
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 
@@ -25,3 +27,31 @@ def files_named(table: LakeTable, snapshots: Collection[int]) -> dict[int, dict[
             named |= read[manifest.manifest_path]
         found[number] = named
     return found
+
+
+def metadata_of_versions(table: LakeTable) -> set[str]:
+    """The lists of manifests of all versions of a table, and the manifests that they name.
+
+    Raises:
+        FileNotFoundError: such a list is not there.
+    """
+    lists = {snapshot.manifest_list for snapshot in table.snapshots()}
+    return lists | set(_manifests(table))
+
+
+def files_of_versions(table: LakeTable) -> set[str]:
+    """The data and delete files that any version of a table names. Each manifest is read once.
+
+    Raises:
+        FileNotFoundError: a manifest, or the list of a version's, is not there.
+    """
+    return {
+        entry.data_file.file_path
+        for manifest in _manifests(table).values()
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
+
+
+def _manifests(table: LakeTable) -> dict[str, ManifestFile]:
+    found = (one for snapshot in table.snapshots() for one in snapshot.manifests(table.io))
+    return {manifest.manifest_path: manifest for manifest in found}

@@ -1,4 +1,4 @@
-"""Iceberg's procedures for Spark: files written again without a change of rows, versions expired.
+"""Iceberg's procedures for Spark: files written again without a change of rows.
 
 Each is one or more commits of Spark's; the caller holds the table's lease.
 
@@ -7,8 +7,7 @@ Source: Apache Iceberg, "Spark Procedures".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mirrorlake.destinations.base import CATALOG, Identifier, text_literal
@@ -43,26 +42,6 @@ def rewrites_files(table: LakeTable) -> bool:
 def rewrite_position_deletes(spark: SparkSession, identifier: Identifier) -> None:
     """Take small delete files together, and drop what names rows that are gone."""
     _call(spark, "rewrite_position_delete_files", identifier)
-
-
-def expire_before(
-    spark: SparkSession, identifier: Identifier, moment: datetime, retain: int
-) -> None:
-    """Expire the versions before a moment (UTC) but for the newest ones. What a branch or a tag
-    names stays."""
-    at = moment.strftime("%Y-%m-%d %H:%M:%S.%f")
-    _call(
-        spark,
-        "expire_snapshots",
-        identifier,
-        f"older_than => TIMESTAMP '{at}', retain_last => {retain}",
-    )
-
-
-def expire_versions(spark: SparkSession, identifier: Identifier, versions: Sequence[int]) -> None:
-    """Expire these versions."""
-    listed = ", ".join(f"{number}L" for number in versions)
-    _call(spark, "expire_snapshots", identifier, f"snapshot_ids => array({listed})")
 
 
 def _call(spark: SparkSession, procedure: str, identifier: Identifier, more: str = "") -> None:
