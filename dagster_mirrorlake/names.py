@@ -6,6 +6,7 @@ tag by which runs of one source wait for each other.
 """
 
 import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,30 @@ from typing import Any
 import dagster as dg
 
 from mirrorlake.errors import ConfigError
+
+
+def letters(name: str) -> str:
+    """A name in what Dagster takes in names of groups and pools: letters, digits and ``_``."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def plain(*parts: str) -> str:
+    """The name of a step, a job or a sensor that is about these. Where one of them has what Dagster
+    does not take there, or could end elsewhere, a checksum follows: of two tables no step has the
+    same name.
+
+    >>> plain("raw", "shop", "orders"), plain("raw", "shop", "order lines")
+    ('raw__shop__orders', 'raw__shop__order_lines_2b7268ae')
+    """
+    name = letters("__".join(parts))
+    if all(re.fullmatch(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*", part) for part in parts):
+        return name
+    return f"{name}_{zlib.crc32(repr(parts).encode()):08x}"
+
+
+def step_of(key: dg.AssetKey) -> str:
+    """What the step that makes an asset is called."""
+    return plain(*key.path)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """A table as the face has it: its contract, and what Dagster shows of its layers."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -253,7 +252,7 @@ def _kind_of(partitions: dg.PartitionsDefinition | None) -> str | None:
 
 def pool_of(source: str) -> str:
     """The pool of a source."""
-    return f"mysql_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
+    return f"mysql_{source}"
 
 
 def by_source(tables: Iterable[MirroredTable]) -> dict[str, list[MirroredTable]]:

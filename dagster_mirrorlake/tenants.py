@@ -1,6 +1,5 @@
 """A table of tenants as the face has it: its contract, and what Dagster shows of its layers."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -8,7 +7,7 @@ from typing import TypeAlias
 import dagster as dg
 from typing_extensions import override
 
-from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.names import Names, plain
 from dagster_mirrorlake.table import MirroredChain, MirroredTable
 from dagster_mirrorlake.translator import Layer, MirrorlakeTranslator, TenantLayerData
 from mirrorlake.config import TenantTable
@@ -48,7 +47,7 @@ class MirroredTenants(MirroredChain[TenantTable]):
     @property
     def plain_name(self) -> str:
         """Its name in letters, digits and ``_``."""
-        return f"{self.contract.group}__{re.sub(r'[^A-Za-z0-9_]', '_', self.contract.table)}"
+        return plain(self.contract.group, self.contract.table)
 
     @property
     @override

@@ -3,7 +3,6 @@
 A project that wants other names overrides one method, as with other integrations of Dagster.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from dagster_mirrorlake.meaning import (
     describe_tenants,
     tenants_code_version,
 )
+from dagster_mirrorlake.names import letters
 from dagster_mirrorlake.table_places import TablePlace
 from mirrorlake.config import Freshness, Mirrored, TableContract, TenantTable
 from mirrorlake.config.partitions import first_day_of, partition_of
@@ -94,10 +94,10 @@ class MirrorlakeTranslator:
             code_version=code_version(contract, layer),
             partitions_def=None if layer in _WHOLE else self.get_partitions_def(data),
             # By layer: the global graph then shows how a source's groups follow each other.
-            group_name=_plain(f"{contract.source}_{contract.database}__{_layer_name(data)}"),
+            group_name=letters(f"{contract.source}_{contract.database}__{_layer_name(data)}"),
             kinds=_kinds(layer, landed=contract.landed),
             tags={
-                SOURCE_TAG: _plain(contract.source),
+                SOURCE_TAG: contract.source,
                 _MODE_TAG: contract.mode,
                 LAYER_TAG: layer,
             },
@@ -120,7 +120,7 @@ class MirrorlakeTranslator:
             self.get_tenants_key(data),
             description=describe_tenants(table, layer),
             code_version=tenants_code_version(table, layer),
-            group_name=_plain(f"{table.group}__bigquery" if layer == "bigquery" else table.group),
+            group_name=letters(f"{table.group}__bigquery" if layer == "bigquery" else table.group),
             kinds=_kinds(layer),
             tags={**source, _MODE_TAG: "tenants", LAYER_TAG: layer},
             owners=table.owners,
@@ -232,8 +232,3 @@ def _freshness(fresh: Freshness | None) -> dg.FreshnessPolicy | None:
     if fresh is None:
         return None
     return dg.FreshnessPolicy.time_window(fresh.fail_after, fresh.warn_after)
-
-
-def _plain(name: str) -> str:
-    """Dagster takes letters, digits and ``_`` in names of groups."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", name)

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, cleanup_key
+from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 
 
@@ -15,7 +16,7 @@ def build_cleanup(source: str, tables: Sequence[MirroredTable]) -> dg.AssetsDefi
     key = cleanup_key(source, names)
     step = dg.OpDefinition(
         compute_fn=_step(source, tables),
-        name=key.to_python_identifier(),
+        name=step_of(key),
         outs={"result": dg.Out(dg.Nothing)},
         # Before the `gaps` of its run: they are to see what it settled.
         tags={"dagster/priority": str(len(LAYERS))},

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
-from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.names import Names, step_of
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.step_tags import step_tags
 from dagster_mirrorlake.table import Layer
@@ -64,7 +64,7 @@ def layer_asset(
     (upstream,) = (dep.asset_key for dep in spec.deps)
     step = dg.OpDefinition(
         compute_fn=_step(table, steps, layer),
-        name=spec.key.to_python_identifier(),
+        name=step_of(spec.key),
         ins=_IN,
         outs={"result": dg.Out(dg.Nothing, is_required=required)},
         required_resource_keys=table.names.all_of({"mirrorlake", *needs}),

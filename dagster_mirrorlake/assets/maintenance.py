@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from dagster_mirrorlake.assets.keys import GROUP, maintenance_key
-from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.names import Names, step_of
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
 from mirrorlake.runtime.plural import plural
@@ -24,7 +24,7 @@ def build_maintenance(
     key = maintenance_key(names)
     step = dg.OpDefinition(
         compute_fn=_step(tables, tenants, names),
-        name=key.to_python_identifier(),
+        name=step_of(key),
         outs={"result": dg.Out(dg.Nothing)},
         required_resource_keys=names.all_of({"mirrorlake"}),
     )

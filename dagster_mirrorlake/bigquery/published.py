@@ -4,7 +4,6 @@ What belongs here: what its steps, checks and sensors need of a table, of whiche
 of a model. What doesn't: loading it (`mirrorlake.bigquery.loads`).
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from dagster_mirrorlake.assets.layer import layer_asset
 from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.models.definitions import mirrored_models
 from dagster_mirrorlake.models.model_asset import ModelAsset
-from dagster_mirrorlake.names import Names
+from dagster_mirrorlake.names import Names, letters
 from dagster_mirrorlake.sensors.requests import busy_of_runs, under_way
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.tenants import MirroredTenants
@@ -54,7 +53,7 @@ class PublishedModelAsset:
             deps=[self.model.key],
             description=f"The model {declared.name} as BigQuery has it; one materialisation for "
             "each version of its table that was loaded.",
-            group_name=re.sub(r"[^A-Za-z0-9_]", "_", f"{dataset}__bigquery"),
+            group_name=letters(f"{dataset}__bigquery"),
             kinds={"bigquery"},
             tags={LAYER_TAG: "bigquery"},
             owners=self.model.owners,

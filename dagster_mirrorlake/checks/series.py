@@ -2,6 +2,8 @@
 
 import dagster as dg
 
+from dagster_mirrorlake.names import step_of
+
 BY_DAY = "_by_day"
 """What a check that says it of each day ends in, beside the one of the whole table: each has a
 series of its own."""
@@ -13,4 +15,4 @@ UNIQUE = "unique_key"
 
 def exact_step(key: dg.AssetKey) -> str:
     """The step that compares an asset's rows with MySQL."""
-    return f"{key.to_python_identifier()}__exact"
+    return f"{step_of(key)}__exact"

@@ -24,7 +24,7 @@ def checks_in_one_step(
         compute: yields a result for each check that is selected.
         resources: the keys of those that it takes.
     """
-    outputs = {spec.get_python_identifier(): spec for spec in specs}
+    outputs = {spec.name: spec for spec in specs}
     step = dg.OpDefinition(
         compute_fn=compute,
         name=name,

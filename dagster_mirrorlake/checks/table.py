@@ -11,6 +11,7 @@ import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT, UNIQUE, exact_step
 from dagster_mirrorlake.checks.step import checks_in_one_step
+from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 
@@ -134,7 +135,7 @@ def _checks_of(
     table: MirroredTable, layer: Layer, words: Mapping[str, str], *, compares: bool = False
 ) -> dg.AssetChecksDefinition:
     key = table.key(layer)
-    name = exact_step(key) if compares else f"{key.to_python_identifier()}__checks"
+    name = exact_step(key) if compares else f"{step_of(key)}__checks"
     specs = [
         dg.AssetCheckSpec(
             check,

@@ -1,6 +1,5 @@
 """A source's cuts as an asset that is materialised by each of them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +24,6 @@ def cuts_key(source: str, names: Names) -> dg.AssetKey:
     return names.key("cuts", source)
 
 
-def plain_name(source: str) -> str:
-    """A source as the name of its job has it."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", source)
-
-
 def followed_by_source(mirror: Mirror) -> dict[str, list[MirroredTable]]:
     """The sources of which tables follow the log, each with these."""
     found = {s: [t for t in tables if t.contract.by_log] for s, tables in mirror.by_source.items()}
@@ -50,7 +44,7 @@ def _asset(source: str, tables: Sequence[MirroredTable], said: SourceCuts) -> dg
         cuts_key(source, tables[0].names),
         deps=[table.key("deduped") for table in tables],
         description=f"Cuts of source {source}: all of its tables of mode binlog at one place in "
-        f"its log, between two transactions, under one tag. The job `cut_{plain_name(source)}` "
+        f"its log, between two transactions, under one tag. The job `cut_{source}` "
         "makes one, and each is a materialisation. Who reads the versions with its tag sees all "
         "tables as of its time; who reads tables as they are, each as of its own newest load.",
         group_name=GROUP,

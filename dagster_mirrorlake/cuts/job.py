@@ -11,7 +11,6 @@ from dagster_mirrorlake.cuts.asset import (
     cut_materialization,
     cut_metadata,
     followed_by_source,
-    plain_name,
 )
 from dagster_mirrorlake.cuts.checks import cut_evaluations
 from dagster_mirrorlake.jobs.job import job_of
@@ -67,7 +66,7 @@ def _job(source: str, tables: Sequence[MirroredTable]) -> dg.JobDefinition:
         "there, compare every row with MySQL as it was there, and count rows without the parent "
         "of their foreign key: as `mirrorlake cut`. The run fails where a table differs."
     )
-    return job_of(f"cut_{plain_name(source)}", words, CutConfig, cut, tables)
+    return job_of(f"cut_{source}", words, CutConfig, cut, tables)
 
 
 def _cut(

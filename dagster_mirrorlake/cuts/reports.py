@@ -11,7 +11,6 @@ from dagster_mirrorlake.cuts.asset import (
     cut_materialization,
     cuts_key,
     followed_by_source,
-    plain_name,
 )
 from dagster_mirrorlake.cuts.checks import cut_evaluations
 from dagster_mirrorlake.names import Names
@@ -70,7 +69,7 @@ class CutReporter:
 
     def _is_under_way(self, instance: dg.DagsterInstance, source: str) -> bool:
         """Whether a run makes a cut: it reports it itself."""
-        job = self.names.of(f"cut_{plain_name(source)}")
+        job = self.names.of(f"cut_{source}")
         wanted = dg.RunsFilter(job_name=job, statuses=_UNDER_WAY)
         return bool(instance.get_runs(wanted, limit=1))
 

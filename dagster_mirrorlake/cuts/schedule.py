@@ -6,7 +6,7 @@ from datetime import timedelta
 import dagster as dg
 
 from dagster_mirrorlake.build import Mirror
-from dagster_mirrorlake.cuts.asset import followed_by_source, plain_name
+from dagster_mirrorlake.cuts.asset import followed_by_source
 from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.cuts.config import CutsConfig
@@ -25,7 +25,7 @@ def build_schedules(mirror: Mirror) -> list[dg.ScheduleDefinition]:
 def _schedule(
     source: str, tables: Sequence[MirroredTable], every: timedelta, *, running: bool
 ) -> dg.ScheduleDefinition:
-    name = f"cut_{plain_name(source)}"
+    name = f"cut_{source}"
     return dg.ScheduleDefinition(
         name=tables[0].names.of(f"{name}_schedule"),
         job_name=tables[0].names.of(name),

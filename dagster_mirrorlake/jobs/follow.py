@@ -1,6 +1,5 @@
 """The job that follows one source's log for a while: as `mirrorlake follow`."""
 
-import re
 import threading
 import time
 from collections import Counter
@@ -50,7 +49,7 @@ def build_follow(source: str, tables: Sequence[AnyMirrored]) -> dg.JobDefinition
         f"Keep the tables of source {source} that follow its binary log some seconds behind it, "
         "for a stated time: as `mirrorlake follow`. Its lag is shown on the asset of the log."
     )
-    name = f"follow_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"
+    name = f"follow_{source}"
     # Nothing of the source waits for it: no tag.
     return job_of(name, words, FollowConfig, follow, tables, waits=False)
 

@@ -11,6 +11,7 @@ import dagster as dg
 from dagster_mirrorlake.landing.checks import show_overdue, snapshot_check_keys
 from dagster_mirrorlake.landing.promises import FRESH
 from dagster_mirrorlake.landing.resource import reach_landing
+from dagster_mirrorlake.names import plain
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import STATUS, UNFINISHED, key_of
 from dagster_mirrorlake.table import MirroredTable
@@ -54,9 +55,10 @@ def build_landed_sensor(
     """
 
     contract, names = table.contract, table.names
+    parts = (contract.source, contract.database, contract.table)
 
     @dg.sensor(
-        name=names.of(f"landed_{re.sub(r'[^A-Za-z0-9_]', '_', contract.name)}"),
+        name=names.of(f"landed_{plain(*parts).replace('__', '_')}"),
         asset_selection=table.chain_keys,
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys=names.all_of({"ledger", *needs}),

@@ -1,6 +1,5 @@
 """One sensor per source: which of its tables moved, and a run for their chains."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -67,7 +66,7 @@ def build_moved_sensor(
         return HeadsInTurn()
 
     @dg.sensor(
-        name=names.of(f"moved_{re.sub(r'[^A-Za-z0-9_]', '_', source)}"),
+        name=names.of(f"moved_{source}"),
         asset_selection=chains_of(tables),
         minimum_interval_seconds=interval_of(min(table.contract.every for table in tables)),
         required_resource_keys=names.all_of({"mysql", "ledger"}),

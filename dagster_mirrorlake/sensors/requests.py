@@ -8,6 +8,7 @@ import dagster as dg
 
 from dagster_mirrorlake.assets.keys import LOAD_TAG
 from dagster_mirrorlake.checks import chain_check_keys
+from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.table import LAYERS, MirroredTable
 from dagster_mirrorlake.translator import SOURCE_TAG
 from mirrorlake.config.partitions import day_of
@@ -213,7 +214,7 @@ def _is_through(table: MirroredTable, chosen: set[dg.AssetKey], ended: Mapping[s
     """Whether a run has done what it was requested for a table: a failed step, or one that was
     skipped, ends its chain. BigQuery's step is after the lake's, and ends none of them."""
     keys = [key for key in table.chain_keys if key in chosen]
-    states = {key: ended.get(key.to_python_identifier()) for key in keys}
+    states = {key: ended.get(step_of(key)) for key in keys}
     of_lake = [table.key(layer) for layer in LAYERS]
     in_lake = [states[key] for key in of_lake if key in states]
     if {"FAILURE", "SKIPPED"}.intersection(map(str, in_lake)):

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from dagster_mirrorlake.build import build_definitions
 from dagster_mirrorlake.checks import chain_check_keys
 from dagster_mirrorlake.checks.series import exact_step
+from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.table import MirroredTable
 from dagster_mirrorlake.table_places import table_places
 from mirrorlake.config import load_config
@@ -134,3 +136,39 @@ def test_a_run_of_a_sensor_has_no_step_that_compares(contract_file: Write) -> No
     )
     assert step not in of_sensor.graph.node_dict
     assert step in job.get_subset(asset_selection=chosen).graph.node_dict
+
+
+HOSTILE = (
+    *("order lines", "with.dot", "with_dot", "with-dash", "emoji☃table", 'quote"s', "`ticks`"),
+    *("_", "__", "_a", "a_", "a__b", "ä", "ö", "1", "a/b", "a:b", "a,b", "a*", "+a", "(a)", "İ"),
+)
+
+
+@pytest.mark.parametrize("mode", ["full", "incremental"])
+def test_a_table_may_be_called_whatever_mysql_lets_it_be(contract_file: Write, mode: str) -> None:
+    one: dict[str, Any] = {"mode": mode, "key": ["id"], "clean": "table"}
+    if mode == "incremental":
+        one |= {"cursor": "at", "start": "2024-01-01"}
+    tables = dict.fromkeys(HOSTILE, one)
+    other = {"raw": "o_raw", "deduped": "o", "clean": "o_clean"}
+    databases: dict[str, Any] = {
+        "shop": {"tables": tables},
+        "shop.x": {"tables": {"t": one}},
+        "shop_x": {"tables": {"t": one}, "namespaces": other},
+    }
+    path = contract_file(databases)
+    defs = build_definitions(load_config(path))
+    repository = defs.get_repository_def()
+    repository.load_all_definitions()
+    steps = [op.name for job in repository.get_all_jobs() for op in job.graph.node_defs]
+    assert steps
+    keys = {spec.key for spec in defs.resolve_all_asset_specs()}
+    for name in HOSTILE:
+        assert {dg.AssetKey([layer, "s", "shop", name]) for layer in ORDERS} <= keys
+    names = {
+        step_of(dg.AssetKey([layer, "s", "shop", name]))
+        for layer in ("raw", "deduped", "clean")
+        for name in HOSTILE
+    }
+    assert len(names) == 3 * len(HOSTILE), "each has a step of its own"
+    assert names <= {node for job in repository.get_all_jobs() for node in job.graph.node_dict}

@@ -59,6 +59,7 @@ KEEP = timedelta(days=7)
 RETAIN = 20
 """Versions of each table that stay, however old."""
 
+
 @dataclass(frozen=True)
 class Size:
     """What a lake table's main names: files, bytes, and how many versions there are."""

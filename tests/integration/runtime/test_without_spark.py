@@ -22,7 +22,6 @@ from mirrorlake.runtime.embedded.server import EmbeddedServer
 from tests.integration.conftest import HASH_KEY, PASSWORD, USER
 from tests.support.installed import BASES, Installed, base_of
 
-
 SIZE = "write.target-file-size-bytes"
 
 
