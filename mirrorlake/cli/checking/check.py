@@ -228,9 +228,9 @@ def _check_everything(config: Config, terms: CheckTerms) -> int:
         print_checked(done.results)
         print_tally("checked", verdicts, done.failures)
         if wrong := [one.table for one in done.results if one.verdict == "different"]:
-            words = (
-                f"Next: `mirrorlake repair {shlex.join(wrong)}` reads the rows that differ again"
-            )
+            which = f"repair {shlex.quote(wrong[0])}" if len(wrong) == 1 else "repair"
+            words = f"Next: `mirrorlake {which}` reads the rows that differ again"
+            words += "" if len(wrong) == 1 else f" of all tables; or one by one: {', '.join(wrong)}"
             show.console.print(words, highlight=False, soft_wrap=True, markup=False)
     return code_of_all(verdicts, done.failures)
 

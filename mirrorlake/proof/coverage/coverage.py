@@ -20,12 +20,14 @@ class Standing:
         as_of: the time (MySQL's, UTC) at which the oldest of them looked: what they proved is
             proved as of then.
         rows: of the mirror, that they found equal; those too new to be compared are not among them.
+        waiting: how many were too new.
         whole: whether they hold every key.
         through: the newest load that each of them saw; later ones have come since.
     """
 
     as_of: datetime
     rows: int
+    waiting: int
     whole: bool
     through: int
 
@@ -44,6 +46,7 @@ def _standing_of(proofs: Iterable[Proof], marked: datetime | None = None) -> Sta
     return Standing(
         as_of=min(proof.source_time for proof in equal),
         rows=sum(proof.lake_rows for proof in equal),
+        waiting=sum({proof.check_id: proof.waiting for proof in equal}.values()),
         whole=newest.whole and len(equal) == len(newest.by_keys) and not wrong,
         through=min(proof.through_seq for proof in equal),
     )
@@ -59,6 +62,7 @@ class ProofStatus:
         whole: whether it is all of them that were old enough to be compared.
         loads_since: how many loads brought rows since.
         unit: what ``loads_since`` counts: loads, or what stands for them.
+        waiting: how many rows were too new to be compared; the next check looks at them.
     """
 
     as_of: str
@@ -66,11 +70,13 @@ class ProofStatus:
     whole: bool
     loads_since: int
     unit: str = "load"
+    waiting: int = 0
 
     @property
     def words(self) -> str:
         """The same for people."""
         what = "every row" if self.whole else plural(self.rows, "row")
+        what += f" but {self.waiting:,} too new to be compared," if self.waiting else ""
         many = {"copy": "copies"}.get(self.unit)
         some = plural(self.loads_since, self.unit, many) if self.loads_since else f"no {self.unit}"
         return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {some} since"
@@ -92,6 +98,7 @@ def proof_since_mark(
         rows=found.rows,
         whole=found.whole,
         loads_since=len(ledger.runs_since(table, found.through)),
+        waiting=found.waiting,
     )
 
 

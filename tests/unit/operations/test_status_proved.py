@@ -79,6 +79,19 @@ def test_a_whole_check_is_what_is_proved(place: tuple[Config, Ledger]) -> None:
     assert found.proved == ProofStatus("2026-01-02T09:07:48+00:00", 3, True, 0)
 
 
+def test_rows_that_were_too_new_to_be_compared_are_said(place: tuple[Config, Ledger]) -> None:
+    """Of one check, though each of its ranges has the number."""
+    config, ledger = place
+    look(ledger, None, "100", waiting=11, check_id="one")
+    look(ledger, "100", None, waiting=11, check_id="one")
+    found = one(config, ledger)
+    words = "every row but 11 too new to be compared, proved as of 2026-01-02 09:07, no load since"
+    assert found.checks == f"folded, {words}"
+    assert found.proved == ProofStatus("2026-01-02T09:07:48+00:00", 6, True, 0, waiting=11)
+    look(ledger, None, None)
+    assert "every row proved as of" in one(config, ledger).checks
+
+
 def test_what_came_since_is_counted(place: tuple[Config, Ledger]) -> None:
     config, ledger = place
     look(ledger, None, None)
