@@ -57,7 +57,7 @@ def test_what_iceberg_would_write_again_is_found_without_it(
         location=lake.location(identifier),
         properties={"write.target-file-size-bytes": str(TARGET)},
     )
-    dice = random.Random(7)
+    dice = random.Random(7)  # noqa: S311 (files, no secrets)
     for step in range(12):
         if partitioned or (partitioned is None and step == 5):
             partitioned = False

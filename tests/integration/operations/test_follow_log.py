@@ -478,20 +478,6 @@ def test_a_log_that_was_begun_again_has_its_tables_read_again(
     assert_equal(workspace, server)
 
 
-def test_a_log_that_was_begun_again_and_is_as_long_is_another_one(
-    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
-) -> None:
-    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)", "RESET MASTER")
-    workspace = engine_for({"t": LOG})
-    sync_all(workspace)
-    assert sync_all(workspace)["t"].window == "unchanged"
-    time.sleep(1.1)  # a file knows when it was begun to the second
-    sql("INSERT INTO t (id) VALUES (2)", "DELETE FROM t WHERE id = 1", "RESET MASTER")
-    assert sync_all(workspace)["t"].window == "initial"
-    assert_equal(workspace, server)
-    assert sync_all(workspace)["t"].window == "unchanged"
-
-
 ROW_IDS = st.integers(0, 8)
 CHANGES = st.lists(
     st.one_of(
