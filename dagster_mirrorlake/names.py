@@ -21,7 +21,7 @@ def letters(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
-def plain(*parts: str) -> str:
+def plain(*parts: str, between: str = "__") -> str:
     """The name of a step, a job or a sensor that is about these. Where one of them has what Dagster
     does not take there, or could end elsewhere, a checksum follows: of two tables no step has the
     same name.
@@ -29,7 +29,7 @@ def plain(*parts: str) -> str:
     >>> plain("raw", "shop", "orders"), plain("raw", "shop", "order lines")
     ('raw__shop__orders', 'raw__shop__order_lines_2b7268ae')
     """
-    name = letters("__".join(parts))
+    name = letters(between.join(parts))
     if all(re.fullmatch(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*", part) for part in parts):
         return name
     return f"{name}_{zlib.crc32(repr(parts).encode()):08x}"

@@ -12,7 +12,6 @@ from dagster_mirrorlake.bigquery.as_of import publication_as_of
 from dagster_mirrorlake.bigquery.published import PublishedAsset, published_assets
 from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.checks.step import checks_in_one_step
-from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.resources.failures import dagster_errors, named_failures
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ def _build_bigquery_checks(table: PublishedAsset) -> dg.AssetChecksDefinition:
         with named_failures(name):
             yield _compared(context, table)
 
-    name = f"{step_of(key)}__checks"
-    return checks_in_one_step(key, [spec], name, step, table.names.all_of({"mirrorlake"}))
+    return checks_in_one_step(key, [spec], step, table.names.all_of({"mirrorlake"}))
 
 
 def _compared(context: dg.AssetCheckExecutionContext, table: PublishedAsset) -> dg.AssetCheckResult:

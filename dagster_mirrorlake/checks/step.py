@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.step_tags import step_tags
 
 _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
@@ -13,9 +14,9 @@ _IN, _OUT = {"asset": dg.In(dg.Nothing)}, dg.Out(dg.Nothing, is_required=False)
 def checks_in_one_step(
     key: dg.AssetKey,
     specs: Sequence[dg.AssetCheckSpec],
-    name: str,
     compute: Callable[..., Any],
     resources: Collection[str],
+    name: str | None = None,
 ) -> dg.AssetChecksDefinition:
     """The checks of one asset as one step, made by constructors as the ops of layers are.
 
@@ -23,11 +24,12 @@ def checks_in_one_step(
         key: the asset of all of them.
         compute: yields a result for each check that is selected.
         resources: the keys of those that it takes.
+        name: of the step; by default the asset's with ``__checks``.
     """
     outputs = {spec.name: spec for spec in specs}
     step = dg.OpDefinition(
         compute_fn=compute,
-        name=name,
+        name=name or f"{step_of(key)}__checks",
         ins=_IN,
         outs=dict.fromkeys(outputs, _OUT),
         required_resource_keys=set(resources),

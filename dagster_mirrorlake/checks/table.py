@@ -11,7 +11,6 @@ import dagster as dg
 
 from dagster_mirrorlake.checks.series import BY_DAY, EXACT, UNIQUE, exact_step
 from dagster_mirrorlake.checks.step import checks_in_one_step
-from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.resources.failures import named_failures
 from dagster_mirrorlake.table import Layer, MirroredTable
 
@@ -135,7 +134,7 @@ def _checks_of(
     table: MirroredTable, layer: Layer, words: Mapping[str, str], *, compares: bool = False
 ) -> dg.AssetChecksDefinition:
     key = table.key(layer)
-    name = exact_step(key) if compares else f"{step_of(key)}__checks"
+    name = exact_step(key) if compares else None
     specs = [
         dg.AssetCheckSpec(
             check,
@@ -147,7 +146,7 @@ def _checks_of(
         for check, text in words.items()
     ]
     resources = table.names.all_of(_RESOURCES)
-    return checks_in_one_step(key, specs, name, _step(table, layer), resources)
+    return checks_in_one_step(key, specs, _step(table, layer), resources, name)
 
 
 def _step(

@@ -35,9 +35,8 @@ def build_tenant_checks(tenants: MirroredTenants) -> dg.AssetChecksDefinition:
     key = tenants.key("deduped")
     specs = [dg.AssetCheckSpec(name, asset=key, description=text) for name, text in CHECKS.items()]
     resources = tenants.names.all_of({"mirrorlake"})
-    return checks_in_one_step(
-        key, specs, f"tenants__{tenants.plain_name}__checks", _step(tenants, key), resources
-    )
+    name = f"tenants__{tenants.plain_name}__checks"
+    return checks_in_one_step(key, specs, _step(tenants, key), resources, name)
 
 
 def tenant_check_keys(tenants: MirroredTenants) -> list[dg.AssetCheckKey]:

@@ -11,7 +11,6 @@ from dagster_mirrorlake.checks.step import checks_in_one_step
 from dagster_mirrorlake.landing.as_of import as_of_snapshots
 from dagster_mirrorlake.landing.promises import CHECKS, COUNT, EXACT, FRESH, SUSPECTED, UNIQUE
 from dagster_mirrorlake.landing.resource import reach_landing
-from dagster_mirrorlake.names import step_of
 from dagster_mirrorlake.table import MirroredTable
 from mirrorlake.config import TableContract, format_duration
 from mirrorlake.landing.ledger import LandedSnapshots
@@ -38,7 +37,7 @@ def build_snapshot_checks(
         for name, text in CHECKS.items()
     ]
     resources = table.names.all_of({"mirrorlake", *needs})
-    return [checks_in_one_step(key, specs, f"{step_of(key)}__checks", _step(table, key), resources)]
+    return [checks_in_one_step(key, specs, _step(table, key), resources)]
 
 
 def snapshot_check_keys(table: MirroredTable) -> list[dg.AssetCheckKey]:

@@ -58,7 +58,7 @@ def build_landed_sensor(
     parts = (contract.source, contract.database, contract.table)
 
     @dg.sensor(
-        name=names.of(f"landed_{plain(*parts).replace('__', '_')}"),
+        name=names.of(f"landed_{plain(*parts, between='_')}"),
         asset_selection=table.chain_keys,
         minimum_interval_seconds=INTERVAL_SECONDS,
         required_resource_keys=names.all_of({"ledger", *needs}),

@@ -22,7 +22,7 @@ def build_external_checks(external: ExternalAsset) -> dg.AssetChecksDefinition:
     """Its checks, in one step of which each can be run alone."""
     name = "__".join(("made", *external.key.path, "checks"))
     resources = external.names.all_of({"lake"})
-    return checks_in_one_step(external.key, external.checks, name, _step(external), resources)
+    return checks_in_one_step(external.key, external.checks, _step(external), resources, name)
 
 
 def _step(

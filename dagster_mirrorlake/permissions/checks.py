@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_mirrorlake.assets.keys import GROUP, permissions_key
 from dagster_mirrorlake.build import Mirror
 from dagster_mirrorlake.checks.step import checks_in_one_step
-from dagster_mirrorlake.names import Names, step_of
+from dagster_mirrorlake.names import Names
 from dagster_mirrorlake.resources.failures import dagster_errors
 from dagster_mirrorlake.sensors.requests import SCHEDULE_STATUS
 from mirrorlake.bigquery.config import BigQueryConfig
@@ -70,8 +70,7 @@ def _build_permissions_check(names: Names) -> dg.AssetChecksDefinition:
     def step(context: dg.AssetCheckExecutionContext, _: Any) -> Iterator[dg.AssetCheckResult]:
         yield _verified(context, names)
 
-    name = f"{step_of(key)}__checks"
-    return checks_in_one_step(key, [spec], name, step, names.all_of({"ledger"}))
+    return checks_in_one_step(key, [spec], step, names.all_of({"ledger"}))
 
 
 def _verified(context: dg.AssetCheckExecutionContext, names: Names) -> dg.AssetCheckResult:

@@ -1,5 +1,5 @@
-"""Tables of whose server's log nothing is to be read: one question to the server where it stands
-still, a short read of it where others write to it.
+"""Tables of whose server's log nothing is to be read: where it stands still, a question to the
+server and the beginning of its last file; a short read of it where others write to it.
 
 What belongs here: that look, for a sensor's tick and for a sync. What doesn't: following
 (`mirrorlake.operations.loading.follow_log`).
@@ -76,9 +76,9 @@ def find_quiet(
     places = {text: LogPlace.parse(text) for text in {p.place for p in standing.values()}}
     waiting = {n: places[p.place] for n, p in standing.items()}
     if all(place.log == end.position for place in places.values()):
-        if not _is_begun_again(connection, source, server, end, places.values()):
-            return QuietLog(_up_to(standing, end, None), end=end)
-        return QuietLog({}, end=end)
+        if _is_begun_again(connection, source, server, end, places.values()):
+            return QuietLog({})
+        return QuietLog(_up_to(standing, end, None), end=end)
     look = _Look(connection, source, server, end, {n: mine[n] for n in waiting}, waiting)
     place = look.read()
     quiet = {n: p for n, p in standing.items() if n not in look.moved}

@@ -76,7 +76,8 @@ class ProofStatus:
     def words(self) -> str:
         """The same for people."""
         what = "every row" if self.whole else plural(self.rows, "row")
-        what += f" but {self.waiting:,} too new to be compared," if self.waiting else ""
+        if self.whole and self.waiting:
+            what += f" but {self.waiting:,} too new to be compared,"
         many = {"copy": "copies"}.get(self.unit)
         some = plural(self.loads_since, self.unit, many) if self.loads_since else f"no {self.unit}"
         return f"{what} proved as of {self.as_of[:16].replace('T', ' ')}, {some} since"

@@ -83,6 +83,7 @@ def test_rows_that_were_too_new_to_be_compared_are_said(place: tuple[Config, Led
     """Of one check, though each of its ranges has the number."""
     config, ledger = place
     look(ledger, None, "100", waiting=11, check_id="one")
+    assert "3 rows proved as of 2026-01-02 09:07" in one(config, ledger).checks
     look(ledger, "100", None, waiting=11, check_id="one")
     found = one(config, ledger)
     words = "every row but 11 too new to be compared, proved as of 2026-01-02 09:07, no load since"
