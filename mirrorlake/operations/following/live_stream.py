@@ -28,12 +28,13 @@ from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits, LogBatch
 from mirrorlake.sources.mysql.binlog.positions import LogPosition, StreamPosition
 from mirrorlake.sources.mysql.binlog.statements import mentions
 from mirrorlake.sources.mysql.following.log_state import LogEnd, LogPlace
+from mirrorlake.sources.mysql.following.log_walk import is_begun_again
 from mirrorlake.sources.mysql.sessions.connect import SourcePosition
 from mirrorlake.workspace import Workspace
 
 _NOTED_EVERY: Final = 10.0
-"""Seconds between two notes of how far tables without a change were followed: each is a row a
-table."""
+"""Seconds between two notes of how far tables without a change were followed (each is a row a
+table), and between two looks at whether the log's file is still the one that is read."""
 
 
 @dataclass
@@ -113,14 +114,26 @@ class LiveStream(LogStream):
         self._seen, self._end = seen, end
         self.round, self._began = Round(), time.monotonic()
         self._from = self._log.at if self._log is not None else None
-        if self._from is not None and end.position < self._from:
+        due = time.monotonic() - self._noted_at >= _NOTED_EVERY
+        if (self._from is not None and end.position < self._from) or (
+            due and self._is_begun_again()
+        ):
             self.add(())  # it was begun again, or cut: their places are looked at again
         for table in self.tables:
             table.loads.clear()
         self.follow()
-        if time.monotonic() - self._noted_at >= _NOTED_EVERY:
+        if due:
             self._write_down()
         return self.round
+
+    def _is_begun_again(self) -> bool:
+        """Whether the file that is being read is no more that of its name. MySQL without GTIDs
+        sends no word of RESET MASTER over a connection that is open: it goes on in the new file."""
+        log = self._log
+        if log is None or log.at.file not in self._end.files:
+            return False
+        place = LogPlace(StreamPosition(log.at), log.files.made.get(log.at.file, 0))
+        return is_begun_again(self._connection, self._source, self._seen.server, [place])
 
     def add(self, tables: Sequence[InLog]) -> None:
         """Follow more tables, or the same ones from another place: the log is read again from the

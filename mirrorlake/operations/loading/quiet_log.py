@@ -8,7 +8,7 @@ What belongs here: that look, for a sensor's tick and for a sync. What doesn't: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +62,7 @@ def find_quiet(
         LedgerError: the ledger could not be read.
     """
     from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
+    from mirrorlake.sources.mysql.following.log_walk import is_begun_again
 
     mine = {c.name: c for c in contracts if c.by_log and c.source == source.name}
     if not mine:
@@ -76,7 +77,7 @@ def find_quiet(
     places = {text: LogPlace.parse(text) for text in {p.place for p in standing.values()}}
     waiting = {n: places[p.place] for n, p in standing.items()}
     if all(place.log == end.position for place in places.values()):
-        if _is_begun_again(connection, source, server, end, places.values()):
+        if is_begun_again(connection, source, server, places.values()):
             return QuietLog({})
         return QuietLog(_up_to(standing, end, None), end=end)
     look = _Look(connection, source, server, end, {n: mine[n] for n in waiting}, waiting)
@@ -100,11 +101,12 @@ def find_changed(
         SourceError: the server was lost, or does not show its log.
     """
     from mirrorlake.sources.mysql.following.log_state import read_end
+    from mirrorlake.sources.mysql.following.log_walk import is_begun_again
 
     end = read_end(connection, source)
     further = {name: both for name, both in places.items() if both[1].log != end.position}
     at_end = [place for _, place in places.values() if place.log == end.position]
-    if at_end and _is_begun_again(connection, source, server, end, at_end):
+    if at_end and is_begun_again(connection, source, server, at_end):
         return set(places)
     if not further:
         return set()
@@ -112,21 +114,6 @@ def find_changed(
     waiting = {name: place for name, (_, place) in further.items()}
     look = _Look(connection, source, server, end, contracts, waiting)
     return look.moved if look.read() is not None else set(further)
-
-
-def _is_begun_again(
-    connection: Connection[Any],
-    source: SourceConfig,
-    server: str,
-    end: LogEnd,
-    places: Iterable[LogPlace],
-) -> bool:
-    """Whether the file in which a log ends is another one than that of these places, which have its
-    name and its length: after RESET MASTER, as many bytes may have come again."""
-    from mirrorlake.sources.mysql.following.log_walk import made_of
-
-    known = {place.made for place in places} - {0}
-    return bool(known) and known != {made_of(connection, source, server, end.position.file)}
 
 
 def note_quiet(ledger: Ledger, found: QuietLog) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,10 +16,9 @@ from mirrorlake.operations.loading.quiet_log import find_quiet, note_quiet
 from mirrorlake.operations.loading.sync import sync_table
 from mirrorlake.operations.loading.unchanged import look_at
 from mirrorlake.runtime.embedded.server import EmbeddedServer
-from mirrorlake.sources.mysql.following.log_state import LogPlace, read_end
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
-from tests.integration.operations.test_follow_log import LOG, TABLE, assert_equal, sync_all
+from tests.integration.operations.test_follow_log import LOG, TABLE, sync_all
 
 Sql = Callable[..., Any]
 EngineFor = Callable[..., Workspace]
@@ -77,26 +75,6 @@ def test_who_moved_is_seen_and_nobody_else(sql: Sql, engine_for: EngineFor) -> N
     assert quiet(workspace) == {"t": False, "u": False}
     sync_all(workspace)
     assert quiet(workspace) == {"t": True, "u": True}
-
-
-def test_a_log_that_was_begun_again_and_is_as_long_is_not_quiet(
-    server: EmbeddedServer, sql: Sql, engine_for: EngineFor
-) -> None:
-    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)", "RESET MASTER")
-    workspace = engine_for({"t": LOG})
-    sync_all(workspace)
-    assert quiet(workspace) == {"t": True}
-    progress = workspace.ledger.log_progress(workspace.config.table("t").name)
-    time.sleep(1.1)  # a file knows when it was begun to the second
-    sql("INSERT INTO t (id) VALUES (2)", "DELETE FROM t WHERE id = 1", "RESET MASTER")
-    with session(workspace.config.sources["s"]) as connection:
-        end = read_end(connection, workspace.config.sources["s"])
-    assert progress is not None
-    assert LogPlace.parse(progress.place).log == end.position, "or it shows nothing"
-    assert quiet(workspace) == {"t": False}
-    sync_all(workspace)
-    assert_equal(workspace, server)
-    assert quiet(workspace) == {"t": True}
 
 
 def test_a_name_between_double_quotes_is_a_name(sql: Sql, engine_for: EngineFor) -> None:

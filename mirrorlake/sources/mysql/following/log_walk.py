@@ -9,7 +9,7 @@ Source: MySQL internals, "COM_BINLOG_DUMP_GTID", "Heartbeat Event".
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
@@ -117,3 +117,19 @@ def made_of(connection: Connection[Any], source: SourceConfig, server: str, file
     start = StreamPosition(LogPosition(file, 4))
     with closing(walk_log(connection, source, server, start)) as walk:
         return next(one.made for one in walk if one.end.file == file and one.made)
+
+
+def is_begun_again(
+    connection: Connection[Any], source: SourceConfig, server: str, places: Iterable[LogPlace]
+) -> bool:
+    """Whether the file of these places, which are of one name, is another one now: after RESET
+    MASTER, as many bytes or more may have come again.
+
+    Raises:
+        LogPurged: there is no such file.
+        SourceError: the server was lost.
+    """
+    known = {place.made: place.log.file for place in places if place.made}
+    return bool(known) and {*known} != {
+        made_of(connection, source, server, file) for file in known.values()
+    }
