@@ -123,6 +123,29 @@ def kinds(workspace: Workspace, table: str) -> list[str]:
     return [load.window.kind for load in workspace.ledger.successful_loads(name, ever=True)]
 
 
+@pytest.mark.parametrize("layer", ["raw", "deduped"])
+def test_a_layer_that_was_set_back_is_set_forward_and_followed_on(
+    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, layer: str
+) -> None:
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_all(workspace)
+    sql("INSERT INTO t (id) VALUES (2)")
+    sync_all(workspace)
+    [version] = workspace.ledger.schema_versions(contract.name)
+    spaces, names = contract.namespaces, {"raw": version.raw_table, "deduped": contract.table}
+    table = workspace.lake.load(Identifier(getattr(spaces, layer), names[layer]))
+    assert table is not None
+    parent = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
+    sql("INSERT INTO t (id) VALUES (3)")
+    found = sync_table(workspace, contract)
+    assert "set forward again" in str(found.repaired)
+    assert kinds(workspace, "t") == ["initial", "log", "log"]
+    assert_equal(workspace, server)
+
+
 def test_all_tables_of_a_source_are_followed_in_one_stream(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

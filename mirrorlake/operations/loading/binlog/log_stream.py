@@ -77,6 +77,9 @@ class LogStream:
 
     Attributes:
         done: the tables that reached that place.
+
+    Args:
+        raises: whether this is a table's own sync, which has put right what other hands did.
     """
 
     def __init__(
@@ -308,7 +311,7 @@ class LogStream:
         """From where on changes are not in raw; None where the table can't be followed from here:
         another run may have been here, or have copied it again."""
         plan, ledger = table.plan, workspace.ledger
-        if workspace.moved:
+        if workspace.moved and not self._raises:
             self._leave(table)  # what other hands did is put right first, by its own sync
             return None
         settle_loads(workspace, table.contract)
