@@ -141,7 +141,7 @@ def test_a_layer_that_was_set_back_is_set_forward_and_followed_on(
     table.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
     sql("INSERT INTO t (id) VALUES (3)")
     found = sync_table(workspace, contract)
-    assert "set forward again" in str(found.repaired)
+    assert "set forward again" in str(found.put_right)
     assert kinds(workspace, "t") == ["initial", "log", "log"]
     assert_equal(workspace, server)
 
