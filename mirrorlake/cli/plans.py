@@ -248,7 +248,9 @@ def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
     shown = [n for n, name in enumerate(columns) if forecast or name not in columns[4:7]]
     printed.table([columns[n] for n in shown], [[row[n] for n in shown] for row in rows])
     reads = sum(one.window != "unchanged" for one in reading)
-    total = summed([forecast for one in reading for forecast in (one.load, one.fold)])
+    # What is read is folded: its rows are not counted twice.
+    seconds = [replace(one.fold, rows=0, bytes=0) for one in reading]
+    total = summed([*(one.load for one in reading), *seconds])
     takes = _total(total, "expected")
     if reading and not forecast:
         takes = "how much and how long is known once they were loaded"

@@ -190,6 +190,7 @@ def _refused(
 def _print_look(ledger: Ledger, table: TenantTable) -> None:
     """What the last sync saw that is no tenant's own."""
     from mirrorlake.operations.tenants.looks import read_look
+    from mirrorlake.table.columns.new_columns import why_held
 
     refusal, look = ledger.refusals().get(table.name), read_look(ledger, table)
     if refusal is not None:
@@ -204,7 +205,7 @@ def _print_look(ledger: Ledger, table: TenantTable) -> None:
         line = f"[yellow]refused {since}:[/] {escape(words)}"
         show.console.print(line, highlight=False, soft_wrap=True)
     _print_left_out(table.name, look.reasons, look.without, show.console)
-    _print_held(table.name, look.held, show.console)
+    _print_held(table.name, why_held(ledger, table, look.held), show.console)
 
 
 def _versions(ledger: Ledger, table: TenantTable) -> Sequence[Any]:

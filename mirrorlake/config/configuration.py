@@ -278,5 +278,12 @@ class Config(Section):
         found = find_named(name, self.snapshots, self.path)
         if found is None:
             self._refuse_tenants([name])
+            if find_named(name, self.tables, self.path) is not None:
+                raise ConfigError(
+                    f"table {name!r} of {self.path} is read from its server: no snapshot of it "
+                    "lands",
+                    next_step="`mirrorlake sync` reads and folds it",
+                    table=name,
+                )
             raise unknown_name(name, self.snapshots, self.path)
         return found

@@ -98,4 +98,9 @@ def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
     except OSError as error:
         if building is not None:
             building.unlink(missing_ok=True)
-        raise unwritable(path, error) from error
+        if path.is_relative_to(cache_path()):
+            raise unwritable(path, error) from error
+        raise MachineError(
+            f"{path} can't be written: {error.strerror or error}",
+            next_step=f"Make room in {path.parent}, or make that folder, or make it writable",
+        ) from error

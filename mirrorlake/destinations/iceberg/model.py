@@ -32,6 +32,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+
 LakeTable: TypeAlias = Table
 NewTable: TypeAlias = CreateTableTransaction
 """A table to be made by the commit of its first rows."""
@@ -170,9 +172,9 @@ def removed_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[str]:
 
 def changed_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[tuple[bool, LakeFile]]:
     """The files, of rows and of deletes, that a snapshot added (True) or took out (False)."""
-    for manifest in snapshot.manifests(table.io):
+    for manifest in manifests_of(table.io, snapshot):
         if manifest.added_snapshot_id == snapshot.snapshot_id:
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            for entry in entries_of(table.io, manifest, live=False):
                 if entry.status != ManifestEntryStatus.EXISTING:
                     yield entry.status == ManifestEntryStatus.ADDED, entry.data_file
 

@@ -234,6 +234,13 @@ def _columns_of(
     if store.entry(folder.schema_path) is not None:
         place = store.describe(folder.schema_path)
         schema = parse_schema(read_whole(store, folder.schema_path, Limits()), place, None)
+        for one in schema.columns:
+            if types.get(f"{name}.{one.name}", one.iceberg) != one.iceberg:
+                raise ConfigError(
+                    f"--type {name}.{one.name}={types[f'{name}.{one.name}']}: {place} says that "
+                    f"the column is {one.iceberg}",
+                    next_step="Change it in that file, or remove the file: it is written again",
+                )
         columns = tuple(InferredColumn(one.name, one.iceberg) for one in schema.columns)
         return Inferred(columns), True, replace(reading, schema=schema)
     files = [file for one in landed for file in files_of(one)]

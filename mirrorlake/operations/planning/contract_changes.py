@@ -197,8 +197,6 @@ def _shown(value: object) -> str:
     """A setting as the file has it.
 
     >>> _shown(None), _shown(True), _shown(["id"]), _shown("PT30M")
-    ('not set', 'true', '[id]', 'PT30M')
+    ('null', 'true', '[id]', 'PT30M')
     """
-    if value is None:
-        return "not set"
     return value if isinstance(value, str) else json.dumps(value).replace('"', "")

@@ -236,7 +236,10 @@ class _Check:
             return str(error)
         if tenant.load_id is None:
             return tenant.error or "it was never read"
-        return "its table, or its contract, changed since it was read: sync, then check again"
+        changed = "its table, or its contract, changed since it was read"
+        if tenant.error is not None:
+            return f"{changed}, and it can't be: {tenant.error}"
+        return f"{changed}: sync, then check again"
 
     @cached_property
     def unfolded(self) -> frozenset[TenantPlace]:

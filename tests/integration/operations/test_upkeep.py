@@ -292,6 +292,40 @@ def test_recovery_settles_and_removes_orphans_alone(
     assert_equal(server, place, config, "orders")
 
 
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("damage", [empty, cut])
+@pytest.mark.parametrize("which", ["manifest", "list"])
+def test_upkeep_names_a_manifest_that_is_cut_and_goes_on(
+    world: Callable[..., Path], place: Place, damage: Callable[[Path], None], which: str
+) -> None:
+    config = world(orders=ORDERS, plain=ORDERS)
+    run(config, "sync")
+    namespaces = load_config(config).table("orders").namespaces
+    table = place.lake.load(Identifier(namespaces.deduped, "orders"))
+    assert table is not None
+    head = table.current_snapshot()
+    assert head is not None
+    path = head.manifest_list if which == "list" else head.manifests(table.io)[0].manifest_path
+    damage(Path(path.removeprefix("file://")))
+    for command in ("maintain", "recover"):
+        result = run(config, command, "--json")
+        assert result.exit_code == 6, result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert f"{path}" in result.output
+        assert "is cut, or is no manifest" in result.output
+        assert "Interrupted" not in result.output
+        assert "plain" in {
+            one["table"].rpartition(".")[2] for one in json.loads(result.stdout)["tables"]
+        }
+
+
 @pytest.mark.full
 def test_a_backfill_of_a_table_that_another_run_loads_changes_nothing(
     world: Callable[..., Path], place: Place, monkeypatch: pytest.MonkeyPatch

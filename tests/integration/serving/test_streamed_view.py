@@ -55,7 +55,8 @@ OFTEN = ("flagged text",)
 
 def rows_of(workspace: Workspace, name: Identifier) -> list[tuple[Any, ...]]:
     rows = workspace.spark.get().table(name.sql).collect()
-    return sorted((tuple(row) for row in rows), key=str)
+    # A row without originals has NULL or an empty list, by who wrote it: both are none.
+    return sorted((tuple(None if cell == [] else cell for cell in row) for row in rows), key=str)
 
 
 def contract_of(workspace: Workspace) -> Any:

@@ -34,6 +34,7 @@ from mirrorlake.destinations.iceberg.catalog.properties import (
     google_properties,
 )
 from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, TablesNamed
+from mirrorlake.destinations.iceberg.metadata.manifests import ManifestCut
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.storage.cloud_client import SCHEME, in_cloud_storage
@@ -163,13 +164,16 @@ class Connection:
                 retryable=not local and may_pass(error),
             ) from error
         except (PermissionError, OSError) as error:
-            if in_cloud_storage(self.warehouse) and not isinstance(error, FileNotFoundError):
+            damaged = isinstance(error, FileNotFoundError | ManifestCut)
+            if in_cloud_storage(self.warehouse) and not damaged:
                 raise storage_error(self.warehouse, error, what) from error
-            if isinstance(error, FileNotFoundError):
+            if damaged:
+                reason = error.what if isinstance(error, ManifestCut) else "is not there"
+                file = error.path if isinstance(error, ManifestCut) else str(error)
                 raise LakeDamaged(
-                    f"a file of {what} in the lake is not there: {error}",
+                    f"a file of {what} in the lake {reason}: {file}",
                     table=str(what),
-                    reason="is not there",
+                    reason=reason,
                     next_step="`mirrorlake check` of that table says what it was and what to do",
                 ) from error
             raise LakeError(

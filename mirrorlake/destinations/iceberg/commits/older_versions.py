@@ -23,6 +23,11 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveS
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
+from mirrorlake.destinations.iceberg.metadata.manifests import (
+    ManifestCut,
+    entries_of,
+    manifests_of,
+)
 from mirrorlake.destinations.iceberg.metadata.named_files import (
     files_of_versions,
     metadata_of_versions,
@@ -165,13 +170,13 @@ def _files(
     lists: set[str] = set()
     for snapshot in snapshots:
         lists.add(snapshot.manifest_list)
-        with suppress(FileNotFoundError):
-            for manifest in snapshot.manifests(io):
+        with suppress(FileNotFoundError, ManifestCut):
+            for manifest in manifests_of(io, snapshot):
                 if manifest.manifest_path in manifests or manifest.manifest_path in known:
                     continue
                 manifests.add(manifest.manifest_path)
-                with suppress(FileNotFoundError):
-                    entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+                with suppress(FileNotFoundError, ManifestCut):
+                    entries = entries_of(io, manifest)
                     data.update(entry.data_file.file_path for entry in entries)
     return data, manifests, lists
 
@@ -181,7 +186,7 @@ def _removed(io: FileIO, paths: Iterable[str]) -> list[str]:
     left: list[str] = []
     for path in sorted(paths):
         try:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, ManifestCut):
                 io.delete(path)
         except OSError as error:
             logger.warning("file %s was not removed: %s", path, error)

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from pyiceberg.manifest import ManifestFile
 
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 
@@ -19,9 +20,9 @@ def files_named(table: LakeTable, snapshots: Collection[int]) -> dict[int, dict[
     found: dict[int, dict[str, int]] = {}
     for number in snapshots:
         snapshot, named = table.snapshot_by_id(number), dict[str, int]()
-        for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+        for manifest in manifests_of(table.io, snapshot):
             if manifest.manifest_path not in read:
-                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                entries = entries_of(table.io, manifest)
                 files = {e.data_file.file_path: e.data_file.file_size_in_bytes for e in entries}
                 read[manifest.manifest_path] = files
             named |= read[manifest.manifest_path]
@@ -48,10 +49,10 @@ def files_of_versions(table: LakeTable) -> set[str]:
     return {
         entry.data_file.file_path
         for manifest in _manifests(table).values()
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        for entry in entries_of(table.io, manifest)
     }
 
 
 def _manifests(table: LakeTable) -> dict[str, ManifestFile]:
-    found = (one for snapshot in table.snapshots() for one in snapshot.manifests(table.io))
+    found = (one for snapshot in table.snapshots() for one in manifests_of(table.io, snapshot))
     return {manifest.manifest_path: manifest for manifest in found}

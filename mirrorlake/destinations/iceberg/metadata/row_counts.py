@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask
 
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, Storage
 
 _FILE_PATH = 2147483546
@@ -95,6 +96,6 @@ def _deletes_from(deletes: DataFile) -> str | None:
 
 
 def _data_files(table: LakeTable, snapshot: LakeSnapshot) -> Iterator[DataFile]:
-    for manifest in snapshot.manifests(table.io):
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+    for manifest in manifests_of(table.io, snapshot):
+        for entry in entries_of(table.io, manifest):
             yield entry.data_file

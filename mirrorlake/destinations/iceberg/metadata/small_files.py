@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pyiceberg.manifest import ManifestContent
 
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 _TARGET_BYTES = 128 * 2**20
@@ -46,8 +47,8 @@ def needs_rewrite(table: LakeTable) -> bool:
     """
     snapshot = table.current_snapshot()
     sizes, small = sizes_of(table), Counter[object]()
-    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
-        entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    for manifest in manifests_of(table.io, snapshot):
+        entries = entries_of(table.io, manifest)
         if entries and manifest.content == ManifestContent.DELETES:
             return True
         for file in (entry.data_file for entry in entries):

@@ -17,6 +17,7 @@ from pyiceberg.manifest import ManifestContent
 from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, TimestamptzType
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import (
     LakeFile,
     LakeSnapshot,
@@ -45,9 +46,9 @@ def file_starts(
         return None
     found: set[Any] = set()
     counted = others = 0
-    for manifest in snapshot.manifests(table.io):
+    for manifest in manifests_of(table.io, snapshot):
         if manifest.content == ManifestContent.DATA:
-            for entry in manifest.fetch_manifest_entry(table.io):
+            for entry in entries_of(table.io, manifest):
                 file = entry.data_file
                 raw = (file.lower_bounds or {}).get(field.field_id)
                 if raw is not None and file.file_size_in_bytes >= at_least:
@@ -65,9 +66,9 @@ def file_range(table: LakeTable, column: str, *, most: int) -> tuple[Any, Any] |
     if snapshot is None or int(snapshot_property(snapshot, "total-data-files") or 0) > most:
         return None
     found: set[Any] = set()
-    for manifest in snapshot.manifests(table.io):
+    for manifest in manifests_of(table.io, snapshot):
         if manifest.content == ManifestContent.DATA:
-            for entry in manifest.fetch_manifest_entry(table.io):
+            for entry in entries_of(table.io, manifest):
                 for bounds in (entry.data_file.lower_bounds, entry.data_file.upper_bounds):
                     raw = (bounds or {}).get(field.field_id)
                     if raw is not None:
@@ -127,9 +128,9 @@ def partitions_there(table: LakeTable) -> set[tuple[Any, ...]]:
     snapshot = table.current_snapshot()
     return {
         tuple(shown_value(kind, entry.data_file.partition[n]) for n, kind in enumerate(kinds))
-        for manifest in (snapshot.manifests(table.io) if snapshot is not None else ())
+        for manifest in manifests_of(table.io, snapshot)
         if manifest.content == ManifestContent.DATA
-        for entry in manifest.fetch_manifest_entry(table.io)
+        for entry in entries_of(table.io, manifest)
     }
 
 
@@ -138,9 +139,9 @@ def sizes_of_partitions(table: LakeTable) -> list[int]:
     found: Counter[tuple[Any, ...]] = Counter()
     fields = len(table.spec().fields)
     snapshot = table.current_snapshot()
-    for manifest in snapshot.manifests(table.io) if snapshot is not None else ():
+    for manifest in manifests_of(table.io, snapshot):
         if manifest.content == ManifestContent.DATA:
-            for entry in manifest.fetch_manifest_entry(table.io):
+            for entry in entries_of(table.io, manifest):
                 file = entry.data_file
                 found[tuple(file.partition[n] for n in range(fields))] += file.file_size_in_bytes
     return list(found.values())
@@ -152,9 +153,9 @@ def files_by_day(table: LakeTable) -> Iterator[tuple[date, str, int]]:
     snapshot = table.current_snapshot()
     if snapshot is None:
         return
-    for manifest in snapshot.manifests(table.io):
+    for manifest in manifests_of(table.io, snapshot):
         if manifest.content == ManifestContent.DATA:
-            for entry in manifest.fetch_manifest_entry(table.io):
+            for entry in entries_of(table.io, manifest):
                 file = entry.data_file
                 yield days_to_date(file.partition[0]), file.file_path, file.record_count
 

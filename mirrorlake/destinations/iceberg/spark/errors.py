@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +83,9 @@ _STEPS = {
     "OutOfMemoryError": "Give Spark more memory (`spark: {driver_memory: …}`), then sync again",
     "No space left on device": "Make room for Spark's temporary files and the warehouse, then sync "
     "again",
+    "CAST_INVALID_INPUT": "Some text is no number, day or time there. What the mirror keeps as "
+    "text is a text to Spark: write CAST(total AS DECIMAL(38, 10)), or TRY_CAST for NULL where "
+    "that can't be",
 }
 """What to do of errors that stay, by words in them."""
 
@@ -95,12 +99,16 @@ def _step(text: str) -> str:
     )
 
 
+_VALUE = re.compile("The value '.*('? of the type|$)")
+
+
 def _reason(error: Any) -> str:
-    """The deepest cause's first line: Spark wraps it in its own and in Python's."""
+    """The deepest cause's first line, without a row's value: Spark wraps it in its own and in
+    Python's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     if not causes and lines and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:] or lines  # py4j's own line; what Java says follows
     text = causes[-1].removeprefix("Caused by:") if causes else (lines[0] if lines else "")
-    text = text.strip(": ")
+    text = _VALUE.sub("A value of the type", text.strip(": "))
     return text[:500]

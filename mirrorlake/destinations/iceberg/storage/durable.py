@@ -26,6 +26,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage, open_store
 from mirrorlake.destinations.iceberg.storage.stored_files import (
     READ_WHOLE,
@@ -169,11 +170,11 @@ def flush_commits(table: Table | None, head: int | None, branch: str = MAIN_BRAN
         if (snapshot.sequence_number or 0) <= number:
             continue
         named.append(snapshot.manifest_list)
-        for manifest in snapshot.manifests(table.io):
+        for manifest in manifests_of(table.io, snapshot):
             if manifest.added_snapshot_id != snapshot.snapshot_id:
                 continue
             named.append(manifest.manifest_path)
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+            for entry in entries_of(table.io, manifest):
                 if entry.status == ManifestEntryStatus.ADDED:
                     named.append(entry.data_file.file_path)
     flush_files(path for path in map(local_path, named) if path is not None)

@@ -24,6 +24,7 @@ from pyiceberg.table.snapshots import Snapshot
 from mirrorlake.config.contract import Mirrored, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.metadata.manifests import ManifestCut, entries_of, manifests_of
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError
@@ -230,12 +231,12 @@ def _look_at_snapshot(io: FileIO, snapshot: Snapshot, seen: set[str], until: flo
             _look_at_file(io, file)
 
     with _reading(snapshot.manifest_list):
-        manifests = snapshot.manifests(io)
+        manifests = manifests_of(io, snapshot)
     for manifest in manifests:
         if manifest.manifest_path in seen:
             continue
         with _reading(manifest.manifest_path):
-            entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+            entries = entries_of(io, manifest)
         files = [e.data_file for e in entries if e.data_file.file_path not in seen]
         map_at_once(look, files, _AT_ONCE)
         seen |= {manifest.manifest_path, *(file.file_path for file in files)}
@@ -249,10 +250,12 @@ def _reading(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise _Unreadable(path, MISSING) from error
+    except ManifestCut as error:
+        raise _Unreadable(path, error.what) from error
     except (_Unreadable, OSError):
         raise
     except Exception as error:
-        raise _Unreadable(path, "is cut, or is no manifest") from error
+        raise _Unreadable(path, "is cut, or is no file of its kind") from error
 
 
 def _look_at_file(io: FileIO, file: DataFile) -> None:

@@ -20,6 +20,7 @@ from pyiceberg.types import LongType
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
+from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.tables.schemas import partitioned_by_day
 from mirrorlake.destinations.iceberg.tables.tables import (
     create_table,
@@ -82,8 +83,8 @@ def loads_moved(table: Table, since: int | None, through: int) -> LoadsMoved | N
     if since is not None and then is None:
         return None
     now = table.current_snapshot()
-    before = {m.manifest_path: m for m in then.manifests(table.io)} if then is not None else {}
-    after = {m.manifest_path: m for m in now.manifests(table.io)} if now is not None else {}
+    before = {m.manifest_path: m for m in manifests_of(table.io, then)}
+    after = {m.manifest_path: m for m in manifests_of(table.io, now)}
     changed = [*(before[path] for path in before.keys() - after.keys())]
     changed += [after[path] for path in after.keys() - before.keys()]
     if any(manifest.content != ManifestContent.DATA for manifest in changed):
@@ -110,7 +111,7 @@ def _numbers(table: Table, manifests: Iterable[ManifestFile]) -> dict[str, int |
     return {
         entry.data_file.file_path: _number(entry.data_file, field)
         for manifest in manifests
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        for entry in entries_of(table.io, manifest)
     }
 
 

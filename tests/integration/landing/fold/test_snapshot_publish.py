@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import LandingConfig, TableContract
 from mirrorlake.config.landing import SnapshotConfig
 from mirrorlake.config.settings import Namespaces
 from mirrorlake.destinations.base import Identifier
@@ -40,9 +40,13 @@ def _rows(version: int, count: int = 40) -> list[Any]:
 
 def _workspace(place: Place, mirror: Mirror) -> tuple[Workspace, TableContract]:
     """The engine and a contract whose tables are the mirror's."""
-    workspace = Workspace.open(write_config(place.folder, None, {}), spark=place.spark)
+    config = write_config(place.folder, None, {})
+    (place.folder / "landing").mkdir(exist_ok=True)
+    landing = LandingConfig(url=f"{place.folder}/landing")
+    config = config.model_copy(update={"landings": {"landed": landing}})
+    workspace = Workspace.open(config, spark=place.spark)
     contract = TableContract(
-        source="s",
+        source="landed",
         database="d",
         table=mirror.table.identifier.name,
         mode="snapshot",
