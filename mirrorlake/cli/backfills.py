@@ -45,8 +45,8 @@ def backfill(
     """Load days of tables, and compute partitions of models: what is missing, what failed, what was
     declared invalid, or all of a range again.
 
-    TARGETS are tables and models. What fails stops what needs it, and nothing else.
-    `mirrorlake plan backfill` shows what it would do.
+    TARGETS are tables (or patterns of their names) and models. What fails stops what needs it, and
+    nothing else. `mirrorlake plan backfill` shows what it would do.
     """
     from mirrorlake.cli.bars import Bars
     from mirrorlake.operations.planning.backfill import run_work
@@ -55,7 +55,10 @@ def backfill(
     from mirrorlake.workspace import Workspace
 
     if not targets and which != "invalid":
-        raise click.UsageError("Name tables or models, or say --invalid.")
+        raise click.UsageError(
+            "Name tables or models, or say --invalid. `mirrorlake plan backfill` lists what is "
+            "missing of all."
+        )
     config = open_contract(config_path)
     request = request_of(config, targets, which=which, **options)
     config.require_secrets(request.tables)

@@ -231,8 +231,6 @@ def plan_sync(tables: Sequence[str], config_path: Path, as_json: bool, as_markdo
 
 
 def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
-    from mirrorlake.operations.planning.forecasts import summed
-
     columns = ("table", "window", "since", "rows", "MB", "seconds", "fold seconds", "why…")
     forecasts = [forecast for one in found for forecast in (one.load, one.fold)]
     forecast = any(x.bytes is not None or x.seconds is not None for x in forecasts)
@@ -248,13 +246,25 @@ def _print_syncs(printed: _Printed, found: Sequence[PlannedSync]) -> None:
     shown = [n for n, name in enumerate(columns) if forecast or name not in columns[4:7]]
     printed.table([columns[n] for n in shown], [[row[n] for n in shown] for row in rows])
     reads = sum(one.window != "unchanged" for one in reading)
-    # What is read is folded: its rows are not counted twice.
-    seconds = [replace(one.fold, rows=0, bytes=0) for one in reading]
-    total = summed([*(one.load for one in reading), *seconds])
-    takes = _total(total, "expected")
+    takes = _total(_read_and_folded(reading), "expected")
     if reading and not forecast:
         takes = "how much and how long is known once they were loaded"
     printed.lines([f"{reads:,} of {len(found):,} tables are read: {takes}."])
+
+
+def _read_and_folded(found: Sequence[PlannedSync]) -> ForecastSum:
+    """What syncs read, and the seconds of their loads and folds.
+
+    >>> from mirrorlake.operations.planning.forecasts import Forecast
+    >>> from mirrorlake.operations.planning.sync_plans import PlannedSync
+    >>> read, folded = Forecast(10, 100, 1.0), Forecast(10, 80, 2.0)
+    >>> _read_and_folded([PlannedSync("t", "full", load=read, fold=folded)])
+    ForecastSum(rows=10, bytes=100, seconds=3.0, unknown={})
+    """
+    from mirrorlake.operations.planning.forecasts import summed
+
+    folds = [replace(one.fold, rows=0, bytes=0) for one in found]
+    return summed([*(one.load for one in found), *folds])
 
 
 def _sync_rows(one: PlannedSync) -> str:
@@ -310,7 +320,7 @@ def plan_backfill(
         days = (request.first, request.last)
         names = tuple(name for one in computed for name in one.with_days(*days))
         models = () if which == "errored" else names
-        request = replace(request, tables=config.tables, models=models)
+        request = replace(request, tables=config.tables, models=models, named=False)
     today = datetime.now(UTC).date()
     work = find_work(config, ledger, computed, request, today)
     found = plan_work(work, ledger, computed, today)

@@ -32,7 +32,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 
 LakeTable: TypeAlias = Table
 NewTable: TypeAlias = CreateTableTransaction

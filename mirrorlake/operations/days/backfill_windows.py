@@ -34,6 +34,7 @@ class WorkRequest:
             what is named, or of everything where nothing is.
         first, last: days, both included; None: without an end there.
         limit: how many partitions at most; of a table a day is one, and so is a full copy.
+        named: whether somebody named them, rather than all that there are.
     """
 
     tables: tuple[TableContract, ...]
@@ -43,6 +44,7 @@ class WorkRequest:
     last: date | None = None
     days_per_window: int = 31
     limit: int | None = None
+    named: bool = True
 
 
 @dataclass(frozen=True)

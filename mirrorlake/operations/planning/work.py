@@ -91,7 +91,7 @@ def find_work(
             if windows:
                 found.windows[contract.name] = windows
                 found.reasons[contract.name] = request.which
-            elif contract.copies:
+            elif contract.copies and request.named:
                 found.warnings.append(
                     f"table {contract.name} is copied as a whole (mode: full), and MySQL has no "
                     "older copy: no past day can be filled. `mirrorlake sync "

@@ -192,6 +192,9 @@ def test_a_plan_of_a_sync_says_what_would_be_read_of_each_table(
     assert (shops["load"]["rows"], shops["load"]["basis"]) in ((3, "1 copy"), (0, ""))
     assert then["news"]["window"] == "full"
     assert written_down(config) == before
+    of_past = "no past day can be filled"
+    warned = [run(config, "plan", "backfill", *named, "--json")[1] for named in ((), ("shops",))]
+    assert [of_past in str(one) for one in warned] == [False, True]
     text = run(config, "plan", "sync", "sales", "--markdown")[1]
     assert text.startswith("| table | window | since |")
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()

@@ -564,6 +564,23 @@ MISTAKES = {
             "Name them: mirrorlake sync TABLE",
         ),
     ),
+    "a snapshot of a table of a server": Mistake(
+        "publish t",
+        2,
+        (
+            "table 't' of ",
+            "is read from its server: no snapshot of it lands",
+            "`mirrorlake sync` reads and folds it",
+        ),
+    ),
+    "metrics into a folder that is not there": Mistake(
+        "metrics --output {folder}/nowhere/x.prom",
+        3,
+        (
+            "/nowhere/x.prom can't be written: No such file or directory",
+            "make that folder",
+        ),
+    ),
     "a check before the first sync": Mistake(
         "check t",
         8,

@@ -272,6 +272,22 @@ def test_a_table_that_no_source_has_is_refused_in_its_status(tenants: Tenants) -
     assert "has no tenant: s: no database that this account may see" in found["error"]
 
 
+def test_what_waits_for_a_person_says_what_to_do(tenants: Tenants) -> None:
+    """A column that one tenant got, and a copy that is far smaller than the last one."""
+    for name in ("a", "b"):
+        tenants.make(name, COLUMNS, *ROWS)
+    synced(tenants)
+    tenants.run("a", "ALTER TABLE orders ADD mail VARCHAR(20)")
+    assert run(tenants, "sync").exit_code == 10
+    shown = oneline(run(tenants, "tenants").output)
+    assert "mail: new in MySQL, and held out of clean: give each a rule under" in shown, shown
+    tenants.run("b", "TRUNCATE orders")
+    assert run(tenants, "sync").exit_code == 4
+    done = run(tenants, "check", "orders", "--json")
+    assert done.exit_code == 10
+    assert "--accept-smaller" in done.stdout
+
+
 @pytest.mark.full
 def test_why_a_check_could_not_decide_is_kept(tenants: Tenants) -> None:
     for name in ("a", "b"):

@@ -33,6 +33,14 @@ from mirrorlake.errors import LakeError
         ),
         (Py4JError("java.lang.OutOfMemoryError: Java heap space"), False, "driver_memory"),
         (Py4JError("java.io.IOException: No space left on device"), False, "Make room"),
+        (
+            Py4JError("[CAST_INVALID_INPUT] The value '4-2' of the type \"STRING\" cannot be cast"),
+            *(False, r"on table s.d.t: \[CAST_INVALID_INPUT\] A value of the type .* as text"),
+        ),
+        (
+            Py4JError("[CAST_INVALID_INPUT] The value '4\n2' of the type \"STRING\" cannot be"),
+            *(False, r"on table s.d.t: \[CAST_INVALID_INPUT\] A value of the type\. .* as text"),
+        ),
     ],
 )
 def test_a_failure_of_spark_is_one_line(error: Exception, retryable: bool, words: str) -> None:

@@ -328,6 +328,18 @@ def test_what_is_wrong_is_one_error_and_nothing_is_written(
     assert landing.written() == before
 
 
+def test_an_answer_that_a_schema_file_overrules_is_refused(landing: Landing) -> None:
+    landing.rows("t", [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}])
+    landing.init()
+    landing.output.unlink()
+    before = landing.written()
+    words = r"--type eu\.t\.v=int: .*schemas/shop/eu/t\.json says that the column is string"
+    with pytest.raises(ConfigError, match=words):
+        landing.init(types=["eu.t.v=int"])
+    assert landing.written() == before
+    landing.init(types=["eu.t.v=string"])
+
+
 def test_a_schema_that_cannot_be_written_leaves_nothing(landing: Landing) -> None:
     landing.rows("a", [{"id": 1}, {"id": 2}])
     landing.rows("b", [{"id": 1}, {"id": 2}])

@@ -60,3 +60,10 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(monkeypatch, tmp_pa
         write_whole(target, b"new")
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_of_somebodys_own_is_named_without_the_cache(tmp_path):
+    with pytest.raises(MachineError) as told:
+        write_whole(tmp_path / "gone" / "x.prom", b"new")
+    assert f"{tmp_path}/gone/x.prom can't be written: No such file" in str(told.value)
+    assert "cache" not in str(told.value)

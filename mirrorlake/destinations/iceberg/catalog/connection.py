@@ -34,7 +34,7 @@ from mirrorlake.destinations.iceberg.catalog.properties import (
     google_properties,
 )
 from mirrorlake.destinations.iceberg.catalog.sql import LakeCatalog, TablesNamed
-from mirrorlake.destinations.iceberg.metadata.manifests import ManifestCut
+from mirrorlake.destinations.iceberg.manifests import ManifestCut
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.model import open_storage
 from mirrorlake.destinations.iceberg.storage.cloud_client import SCHEME, in_cloud_storage

@@ -23,7 +23,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveS
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.metadata_read import metadata_read
-from mirrorlake.destinations.iceberg.metadata.manifests import (
+from mirrorlake.destinations.iceberg.manifests import (
     ManifestCut,
     entries_of,
     manifests_of,

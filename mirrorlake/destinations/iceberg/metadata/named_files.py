@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from pyiceberg.manifest import ManifestFile
 
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import FileScanTask
 
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import LakeSnapshot, LakeTable, Storage
 
 _FILE_PATH = 2147483546

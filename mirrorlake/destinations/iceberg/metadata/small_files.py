@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyiceberg.manifest import ManifestContent
 
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import LakeTable
 
 _TARGET_BYTES = 128 * 2**20

@@ -17,7 +17,7 @@ from pyiceberg.manifest import ManifestContent
 from pyiceberg.types import DateType, IcebergType, LongType, TimestampType, TimestamptzType
 from pyiceberg.utils.datetime import days_to_date, micros_to_timestamp, micros_to_timestamptz
 
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.model import (
     LakeFile,
     LakeSnapshot,

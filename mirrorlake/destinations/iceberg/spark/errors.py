@@ -99,7 +99,7 @@ def _step(text: str) -> str:
     )
 
 
-_VALUE = re.compile("The value '.*('? of the type|$)")
+_VALUE = re.compile("The value '(.*' of the type|.*$)")
 
 
 def _reason(error: Any) -> str:

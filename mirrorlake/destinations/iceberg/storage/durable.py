@@ -26,7 +26,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.storage.cloud_client import in_cloud_storage, open_store
 from mirrorlake.destinations.iceberg.storage.stored_files import (
     READ_WHOLE,

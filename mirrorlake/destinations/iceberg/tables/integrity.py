@@ -24,7 +24,7 @@ from pyiceberg.table.snapshots import Snapshot
 from mirrorlake.config.contract import Mirrored, TableContract
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
-from mirrorlake.destinations.iceberg.metadata.manifests import ManifestCut, entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import ManifestCut, entries_of, manifests_of
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_shown
 from mirrorlake.destinations.iceberg.tables.views import read_view
 from mirrorlake.errors import LakeDamaged, LakeError, MirrorlakeError

@@ -20,7 +20,7 @@ from pyiceberg.types import LongType
 
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
-from mirrorlake.destinations.iceberg.metadata.manifests import entries_of, manifests_of
+from mirrorlake.destinations.iceberg.manifests import entries_of, manifests_of
 from mirrorlake.destinations.iceberg.tables.schemas import partitioned_by_day
 from mirrorlake.destinations.iceberg.tables.tables import (
     create_table,
