@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef
@@ -138,6 +139,24 @@ def test_their_files_go_and_no_others(lake: Lake, tmp_path: Path) -> None:
     assert table_of(lake).scan().to_arrow() == ROWS
     assert table_of(lake).scan(snapshot_id=ids[1]).to_arrow() == kept
     assert remove_older_files(lake, T, at) == [], "again is no error"
+
+
+def test_files_that_are_not_the_tables_own_stay(lake: Lake, tmp_path: Path) -> None:
+    """Somebody's version showed a file of their own; ours is shown again, and theirs grows old."""
+    table_of(lake).append(ROWS)
+    theirs = tmp_path / "theirs.parquet"
+    pq.write_table(ROWS, theirs)
+    table_of(lake).add_files([f"file://{theirs}"])
+    number = table_of(lake).snapshots()[-1].snapshot_id
+    grow(lake, 1)
+    table_of(lake).delete("id >= 0")
+    table_of(lake).append(ROWS)
+    at = table_of(lake).metadata_location
+    gone = older_versions(table_of(lake), NOW, 1)
+    assert number in gone
+    expire_versions(lake, T, gone)
+    assert remove_older_files(lake, T, at) == []
+    assert theirs.exists()
 
 
 def paths_of(table: Table, versions: Sequence[int] | set[int]) -> set[str]:

@@ -32,6 +32,7 @@ from mirrorlake.destinations.iceberg.metadata.named_files import (
     files_of_versions,
     metadata_of_versions,
 )
+from mirrorlake.destinations.iceberg.storage.listing import listed_path
 from mirrorlake.errors import CommitConflict
 
 logger = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ def remove_older_files(lake: Connection, identifier: Identifier, at: str) -> lis
         left: list[str] = []
         # Data before what names it: who dies in between finds the rest again.
         for group in _files(table.io, gone, known=used):
-            left += _removed(table.io, group - used)
+            left += _removed(table, group - used)
         return left
 
 
@@ -156,7 +157,7 @@ def remove_all_files(table: Table) -> None:
     metadata = table.metadata
     earlier = {entry.metadata_file for entry in metadata.metadata_log}
     for group in (*_files(table.io, metadata.snapshots), earlier, {table.metadata_location}):
-        for path in _removed(table.io, group):
+        for path in _removed(table, group):
             logger.warning("file %s was not removed", path)
 
 
@@ -181,13 +182,15 @@ def _files(
     return data, manifests, lists
 
 
-def _removed(io: FileIO, paths: Iterable[str]) -> list[str]:
-    """Remove files; those that are still there."""
+def _removed(table: Table, paths: Iterable[str]) -> list[str]:
+    """Remove files; those that are still there. What is not below the table's own folder stays: a
+    version that other hands made may have shown files of another table, or a person's own."""
+    folder = f"{listed_path(table.location())}/"
     left: list[str] = []
-    for path in sorted(paths):
+    for path in sorted(path for path in paths if listed_path(path).startswith(folder)):
         try:
-            with suppress(FileNotFoundError, ManifestCut):
-                io.delete(path)
+            with suppress(FileNotFoundError):
+                table.io.delete(path)
         except OSError as error:
             logger.warning("file %s was not removed: %s", path, error)
             left.append(path)
