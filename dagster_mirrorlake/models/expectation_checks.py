@@ -8,6 +8,7 @@ is not reported.
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
+from dagster._core.event_api import PartitionKeyFilter
 
 from dagster_mirrorlake.assets.targets import target_of
 from dagster_mirrorlake.models.model_asset import ModelAsset
@@ -74,8 +75,19 @@ def missing_verdicts(
             continue
         for one in _evaluations(instance, asset, model, scope, look):
             there = one.target_materialization_data is not None
-            if there and (one.check_name, partition) not in judged:
+            if there and (one.check_name, partition) not in judged and not _has_one(instance, one):
                 yield one
+
+
+def _has_one(instance: dg.DagsterInstance, one: dg.AssetCheckEvaluation) -> bool:
+    """Whether an instance has a verdict without a run on this partition: it takes no second one,
+    and the sensor that gives it would fail."""
+    if one.partition is None:
+        return False
+    records = instance.event_log_storage.get_asset_check_execution_history(
+        one.asset_check_key, limit=1_000, partition_filter=PartitionKeyFilter(key=one.partition)
+    )
+    return any(not record.run_id for record in records)
 
 
 def _evaluations(

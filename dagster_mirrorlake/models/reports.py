@@ -135,10 +135,13 @@ def unreported_verdicts(
     instance: dg.DagsterInstance, models: Sequence[ModelAsset], states: "States"
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What was found of what these partitions expect, where this instance has no record of it: a
-    verdict is about a materialisation, so it comes after the report of its partition."""
+    verdict is about a materialisation, so it comes after the report of its partition. A run that is
+    at work on a model reports its own."""
     from dagster_mirrorlake.models.expectation_checks import missing_verdicts
 
-    compiled = ((model, states.project.models.get(model.declaration.name)) for model in models)
+    busy = {key for _, some in under_way(instance) for key in some}
+    idle = (model for model in models if model.key not in busy)
+    compiled = ((model, states.project.models.get(model.declaration.name)) for model in idle)
     found = (
         verdict
         for model, one in compiled

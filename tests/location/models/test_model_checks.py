@@ -107,6 +107,13 @@ def counts(instance: dg.DagsterInstance, name: str, partition: str) -> dict[str,
     return {key: value.value for key, value in said.metadata.items()}
 
 
+def range_of(days: list[str]) -> dict[str, str]:
+    return {
+        "dagster/asset_partition_range_start": days[0],
+        "dagster/asset_partition_range_end": days[-1],
+    }
+
+
 def failures(result: dg.ExecuteInProcessResult) -> list[str]:
     found: list[Any] = [e.event_specific_data for e in result.all_events if e.is_step_failure]
     return [one.error.message for one in found]
@@ -127,14 +134,10 @@ def test_a_run_reports_each_partition_and_what_is_below_waits(world: Callable[..
 
         def run(chosen: dg.AssetSelection, days: bool = True) -> dg.ExecuteInProcessResult:
             job = dg.define_asset_job("chosen", selection=chosen)
-            ends = {
-                "dagster/asset_partition_range_start": DAYS[0],
-                "dagster/asset_partition_range_end": DAYS[-1],
-            }
             return job.resolve(asset_graph=graph).execute_in_process(
                 instance=instance,
                 resources=dict(defs.resources or {}),
-                tags=ends if days else {},
+                tags=range_of(DAYS) if days else {},
                 raise_on_error=False,
             )
 
@@ -209,6 +212,17 @@ def test_a_run_reports_each_partition_and_what_is_below_waits(world: Callable[..
             assert (BELOW_KEY, "rows_min", None) in told
             assert reported() == []
             assert counts(other, "not_below_zero", DAYS[1])["rows looked at"] == 1
+            # A run plans its checks again, is waited for, and dies before it comes to them.
+            waiting = other.create_run_for_job(
+                dg.define_asset_job("chosen", selection=daily).resolve(asset_graph=graph),
+                tags=range_of(DAYS),
+                asset_selection=frozenset({DAILY_KEY}),
+            )
+            planned = verdicts(other, waiting.run_id, DAILY_KEY, "not_below_zero")
+            assert set(planned.values()) == {"PLANNED"}
+            assert reported() == []
+            other.report_run_failed(waiting)
+            assert reported() == []
 
         # The engine fails: no check says that rows are not as expected.
         broken = DAILY.replace("amount >= 0", "CAST(product AS INT) > 0")
