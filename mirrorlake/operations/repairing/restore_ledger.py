@@ -37,6 +37,7 @@ from mirrorlake.destinations.iceberg.commits.commit import (
     NUMBER,
     RECEIPT,
     WINDOW,
+    highest_number,
 )
 from mirrorlake.destinations.iceberg.commits.heads import find_foreign
 from mirrorlake.destinations.iceberg.lake import Lake
@@ -162,7 +163,7 @@ def rebuild_table(ledger: Ledger, lake: Lake, contract: TableContract, run_id: s
         _adopt_first_day(ledger, lake, tables, contract)
         _adopt_versions(ledger, tables, found, contract)
         folded = _adopt_folds(ledger, lake, contract)
-        ledger.skip_numbers(max((_highest(table) for table in _all(lake, contract)), default=0))
+        ledger.skip_numbers(max(map(highest_number, _all(lake, contract)), default=0))
         dropped = sum(_drop_unknown(ledger, lake, table) for table in tables)
     if new:
         ledger.renew_identity()  # it may give out numbers that somebody remembers
@@ -369,12 +370,6 @@ def _layers(lake: Lake, contract: TableContract) -> Iterator[tuple[str, LakeTabl
 def _all(lake: Lake, contract: TableContract) -> Iterator[LakeTable]:
     yield from _raw_tables(lake, contract)
     yield from (table for _, table in _layers(lake, contract) if table is not None)
-
-
-def _highest(table: LakeTable) -> int:
-    """The highest load number that any commit of a table names, visible or not."""
-    numbers = (snapshot_property(s, name) for s in table.snapshots() for name in (NUMBER, FOLDED))
-    return max((int(number) for number in numbers if number), default=0)
 
 
 def _drop_unknown(ledger: Ledger, lake: Lake, table: LakeTable) -> int:

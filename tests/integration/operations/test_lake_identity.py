@@ -288,6 +288,34 @@ def test_an_older_ledger_is_refused_by_whatever_comes_first(project: Project, sq
     assert project.load() == 5
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_an_older_ledger_gives_out_no_number_that_the_lake_has(
+    project: Project, sql: Sql, known: bool
+) -> None:
+    """Else what is loaded with it, before anybody sees that it is one, has the number of a load of
+    another table, and no rebuild can write both down."""
+    sql("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (7), (8)")
+    text = yaml.safe_load(project.config.read_text(encoding="utf-8"))
+    (section,) = text["sources"]["s"]["databases"].values()
+    section["tables"]["u"] = {"mode": "full"}
+    project.config.write_text(yaml.safe_dump(text), encoding="utf-8")
+    if known:
+        assert project.load("u") == 2
+    kept = (project.folder / "ledger.db").read_bytes()
+    sql("INSERT INTO u VALUES (9)")
+    assert project.load("u") == 3
+    lose_ledger(project)
+    (project.folder / "ledger.db").write_bytes(kept)
+    sql("INSERT INTO t VALUES (5, 1)")
+    assert project.load("t") == 5
+    with pytest.raises(LedgerError, match=r"holds load .* which the ledger does not know"):
+        project.load("u")
+    result = project.run("ledger", "rebuild")
+    assert result.exit_code == 0, result.exception
+    sql("INSERT INTO u VALUES (10)")
+    assert (project.load("t"), project.load("u")) == (5, 4)
+
+
 def test_nothing_of_a_lost_catalog_is_removed_as_an_orphan(project: Project) -> None:
     """Whatever the ledger knows: a new catalog with a new table in the same folder, which an older
     release made, or which does not say that it is a lake's."""

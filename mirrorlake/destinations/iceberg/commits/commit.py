@@ -204,6 +204,12 @@ def newest_load(table: Table) -> str | None:
     return next((load_id for load_id in ids if not load_id.startswith(UPKEEP)), None)
 
 
+def highest_number(table: Table) -> int:
+    """The highest load number that any commit of a table names, visible or not; 0 of none."""
+    numbers = (snapshot_property(s, name) for s in table.snapshots() for name in (NUMBER, FOLDED))
+    return max((int(number) for number in numbers if number), default=0)
+
+
 def find_load(
     lake: Connection, identifier: Identifier, load_id: str, branch: str = MAIN
 ) -> Snapshot | None:

@@ -23,7 +23,7 @@ from mirrorlake.config.settings import LakeConfig
 from mirrorlake.destinations.base import SIDES, Identifier
 from mirrorlake.destinations.iceberg.catalog.connection import Connection
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.destinations.iceberg.commits.commit import BASE, newest_load
+from mirrorlake.destinations.iceberg.commits.commit import BASE, highest_number, newest_load
 from mirrorlake.destinations.iceberg.metadata.row_counts import count_by_manifests
 from mirrorlake.destinations.iceberg.model import history, is_rewrite, snapshot_property
 from mirrorlake.destinations.iceberg.tables.altered_columns import has_other_columns
@@ -163,6 +163,7 @@ def refuse_unknown_load(ledger: Ledger, name: str, identifier: Identifier, table
     """
     load_id = newest_load(table)
     if load_id is not None and not ledger.knows(load_id):
+        ledger.skip_numbers(highest_number(table))  # what other tables load must not have them
         raise LedgerError(
             f"lake table {identifier} holds load {load_id}, which the ledger does not know",
             table=name,

@@ -43,7 +43,10 @@ from mirrorlake.destinations.iceberg.warehouse.lake_location import (
     real_place,
     unfinished_lake,
 )
-from mirrorlake.destinations.iceberg.warehouse.lost_ledger import refuse_lost_ledger
+from mirrorlake.destinations.iceberg.warehouse.lost_ledger import (
+    refuse_lost_ledger,
+    skip_met_numbers,
+)
 from mirrorlake.errors import LakeDamaged, LakeError
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.runtime.permissions import held
@@ -93,6 +96,8 @@ def open_lake(
         lake = Lake(config)
         check = None if lost_ledger else lambda: refuse_lost_ledger(contracts, ledger, lake)
         _agree(config, ledger, lake, look, check, looks_only=looks_only)
+    if not (looks_only or lost_ledger):
+        skip_met_numbers(contracts, ledger, lake, look)
     return lake
 
 

@@ -1,22 +1,26 @@
-"""A ledger that was lost, told from that of a new project in a lake that others fill.
+"""A ledger that was lost, told from that of a new project in a lake that others fill; and one that
+is an older copy.
 
-Neither knows anything of the lake. But of a new project no table is filled there, and of one whose
-ledger was lost its own are: going on, it would read everything again beside what is there, expire
-versions that it does not know, and back up a ledger without a load.
+Neither of the first two knows anything of the lake. But of a new project no table is filled there,
+and of one whose ledger was lost its own are: going on, it would read everything again beside what
+is there, expire versions that it does not know, and back up a ledger without a load.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
+from mirrorlake.destinations.iceberg.commits.commit import highest_number, newest_load
 from mirrorlake.destinations.iceberg.commits.heads import has_our_commits
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables.schemas import OF
+from mirrorlake.destinations.iceberg.warehouse.lake_location import LakeLook
 from mirrorlake.errors import LakeDamaged, LedgerError
 from mirrorlake.ledger.store import Ledger
 
@@ -44,6 +48,27 @@ def refuse_lost_ledger(config: Config, ledger: Ledger, lake: Lake) -> None:
             "`mirrorlake ledger rebuild`, which writes down what the lake holds. A second project "
             "with tables of the same names needs a lake of its own (lake.warehouse, lake.catalog)",
         )
+
+
+def skip_met_numbers(config: Config, ledger: Ledger, lake: Lake, look: LakeLook) -> None:
+    """Have a ledger that is an older copy give out no number that a load in the lake has: one table
+    would be loaded under it before another one's sync finds what the ledger lacks, and then no
+    rebuild could tell their loads apart. Where the catalog is no SQL database, each table is looked
+    at once it is synced.
+
+    Raises:
+        LakeError: the lake can't be read.
+        LedgerError: nor can the ledger.
+    """
+    known = {head.name: head.metadata_location for head in look.heads}
+    spaces = {one.namespaces.raw for one in (*config.tables, *config.tenants)}
+    for name, location in (look.named or {}).items():
+        if known and name[0] in spaces and known.get(name) != location:
+            with suppress(LakeDamaged):  # who reads it names the file, and the way out
+                table = lake.load(Identifier(*name))
+                newest = newest_load(table) if table is not None else None
+                if table is not None and newest is not None and not ledger.knows(newest):
+                    ledger.skip_numbers(highest_number(table))
 
 
 def _unknown(config: Config, ledger: Ledger, lake: Lake) -> Iterator[tuple[Mirrored, Identifier]]:
