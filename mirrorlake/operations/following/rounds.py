@@ -43,6 +43,7 @@ from mirrorlake.operations.loading.sync_tables import load_tables, sync_tables
 from mirrorlake.operations.loading.sync_together import StageBeside, has_copy
 from mirrorlake.operations.loading.unchanged import Look
 from mirrorlake.operations.loading.workers import default_jobs
+from mirrorlake.operations.other_writers.moved_lake import MovedTables
 from mirrorlake.operations.publishers import publish_round
 from mirrorlake.runtime.outcomes import Outcome
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
@@ -53,6 +54,8 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+_LOOKED_EVERY: Final = 60.0
+"""Seconds between two looks at whether other hands moved lake tables."""
 MEETS: Final = 20
 """Rounds in which nothing is shown while some tables are further in the log than the others."""
 
@@ -90,6 +93,7 @@ class Rounds:
         self._failed: dict[str, MirrorlakeError] = {}
         self._waited = 0
         self._upkeep = RoundUpkeep()
+        self._moved = MovedTables(_LOOKED_EVERY)
         self._server = ""
         self._tenants = TenantRounds(
             workspace, connection, followed.tenants, self._source, beside.syncs
@@ -213,7 +217,12 @@ class Rounds:
         read = self._stream.advance(*self._look())
         for name, loads in read.loads.items():
             self._unshown[name] = (*self._unshown.get(name, ()), *loads)
-        self._stream.leave(read.altered)
+        # What other hands moved, be MySQL quiet or not, its sync puts right.
+        config, ledger = self._workspace.config, self._workspace.ledger
+        moved = self._moved.find(config, ledger, self._followed())
+        self._stream.leave(read.altered | moved)
+        for name in moved.intersection(one.name for one in self._stream.tenants):
+            self._stream.leave_tenants(name)
         self._tenants.heed(read.left)
         return read
 

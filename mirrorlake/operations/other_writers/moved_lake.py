@@ -6,6 +6,7 @@ What belongs here: looking. What doesn't: what follows
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -71,6 +72,30 @@ class HeadsInTurn:
                 else:
                     self._moved.discard(head)
         return frozenset(head.table for head in self._moved)
+
+
+class MovedTables:
+    """Looks that a process repeats: which tables the catalog names otherwise, of any catalog."""
+
+    def __init__(self, every: float) -> None:
+        """Args: every: seconds between two looks."""
+        self._every, self._next, self._in_turn = every, 0.0, HeadsInTurn()
+
+    def find(self, config: Config, ledger: Ledger, tables: Collection[str]) -> frozenset[str]:
+        """Those that are named otherwise; none where it is too soon for another look.
+
+        Args:
+            tables: those that are looked at, where each would have to be opened.
+
+        Raises:
+            LakeError: the lake is not the one that the ledger knows.
+            LedgerError: the ledger can't be read.
+        """
+        if (now := time.monotonic()) < self._next:
+            return frozenset()
+        self._next = now + self._every
+        moved = named_otherwise(config, ledger)
+        return self._in_turn.look(config, ledger, tables) if moved is None else moved
 
 
 def recorded_tables(config: Config, ledger: Ledger) -> list[Recorded]:

@@ -246,7 +246,8 @@ def test_every_command_refuses_where_the_ledger_was_lost(kinds: Kinds, tmp_path:
         for path in project.folder.glob("ledger.db*"):
             path.unlink()
         for command in (words, ("status",)):
-            said = str(project.run(*command).exception)
+            result = project.run(*command)
+            said = f"{result.exception} {result.output}"
             assert "knows nothing of the lake that is there" in said, (words, said)
             assert "`mirrorlake ledger rebuild`" in said, (words, said)
         assert lake_files(project) == before, words

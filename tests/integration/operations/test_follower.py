@@ -19,9 +19,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mirrorlake.cli.main import cli
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
-from mirrorlake.operations.following import follower
+from mirrorlake.operations.following import follower, rounds
 from mirrorlake.operations.following.followed_round import FollowedRound
 from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.following.follower import FollowTerms, follow_source
@@ -216,6 +217,41 @@ def test_tables_are_followed_while_another_is_copied(
     assert_equal(other, server, "t", "large")
     assert kinds(other, "large")[0] == "initial"
     assert kinds(other, "large").count("initial") == 1
+
+
+@pytest.mark.parametrize("how", ["once", "while it runs"])
+def test_a_layer_that_others_set_back_is_put_right_while_mysql_is_quiet(
+    server: EmbeddedServer,
+    sql: Sql,
+    engine_for: EngineFor,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    monkeypatch.setattr(rounds, "_LOOKED_EVERY", 0.5)
+    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
+    workspace = engine_for({"t": LOG})
+    contract = workspace.config.table("t")
+    sync_all(workspace)
+    sql("INSERT INTO t (id) VALUES (2)")
+    sync_all(workspace)
+
+    def set_back() -> None:
+        table = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
+        assert table is not None
+        first = table.metadata.snapshots[0].snapshot_id
+        table.manage_snapshots().set_current_snapshot(snapshot_id=first).commit()
+        assert table.scan().to_arrow().num_rows == 1
+
+    if how == "once":
+        set_back()
+        follow_once(workspace)
+    else:
+        with following(workspace) as running:
+            running.until(lambda: len(running.rounds) == 1)
+            set_back()
+            running.until(lambda: "set forward again" in str([r.changed for r in running.rounds]))
+    assert_equal(workspace, server)
+    assert kinds(workspace, "t") == ["initial", "log"]
 
 
 def test_a_server_that_is_lost_is_waited_for(
