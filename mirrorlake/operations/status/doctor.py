@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 
 from mirrorlake.config import Config, SourceConfig, TableContract, TenantTable, load_config
 from mirrorlake.config.source_url import default_tls
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.spark.session import LazySpark
 from mirrorlake.destinations.iceberg.storage.durable import local_path
@@ -38,6 +39,7 @@ from mirrorlake.operations.status.file_permissions import look_at_permissions
 from mirrorlake.operations.status.leftovers import look_at_leftovers
 from mirrorlake.operations.status.log_diagnosis import look_at_log
 from mirrorlake.operations.tenants.survey import TenantSurvey, survey_tenants
+from mirrorlake.runtime.at_once import map_at_once
 from mirrorlake.runtime.doctor import Diagnosis
 from mirrorlake.runtime.java import small_code_cache
 from mirrorlake.runtime.permissions import held
@@ -60,6 +62,7 @@ from mirrorlake.workspace import Workspace
 
 SHOWN = 5
 """Tenants that can't be kept, and things that are no tenants, are listed up to this many."""
+_AT_ONCE = 8
 _NOT_MADE = "not made yet; the first sync makes it"
 
 
@@ -294,10 +297,12 @@ def _agreement(parts: _Parts) -> tuple[str, str]:
         check_served_catalog(config, ledger)
     refuse_moved_lake(config, ledger, recorded_tables(config, ledger))
     refuse_lost_views(config, ledger)
-    return (
-        "",
-        f"{plural(len(ledger.lake_heads()), 'table is', 'tables are')} as the ledger knows them",
-    )
+    heads = ledger.lake_heads()
+    if heads and not parts.missing_lake():
+        # Where nothing moved, nobody opened what the catalog names: it may be gone.
+        lake = parts.lake(ledger)
+        map_at_once(lambda head: lake.load(Identifier(*head.name)), heads, _AT_ONCE)
+    return "", f"{plural(len(heads), 'table is', 'tables are')} as the ledger knows them"
 
 
 def _ledger(parts: _Parts) -> tuple[str, str]:

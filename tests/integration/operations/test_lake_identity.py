@@ -288,6 +288,22 @@ def test_an_older_ledger_is_refused_by_whatever_comes_first(project: Project, sq
     assert project.load() == 5
 
 
+def test_doctor_names_a_file_that_the_catalog_names_and_that_is_gone(project: Project) -> None:
+    """The ledger knows no other one, and MySQL is quiet: nothing else opens it."""
+
+    def said() -> tuple[str, str]:
+        pieces = {one["name"]: one for one in json.loads(project.run("doctor", "--json").stdout)}
+        return pieces["lake and ledger"]["state"], pieces["lake and ledger"]["detail"]
+
+    assert said()[0] == "ok"
+    (raw,) = project.lake.glob("*__raw")
+    shutil.rmtree(raw)
+    state, words = said()
+    assert state == "broken"
+    assert "is not there" in words
+    assert raw.name in words
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_an_older_ledger_gives_out_no_number_that_the_lake_has(
     project: Project, sql: Sql, known: bool
