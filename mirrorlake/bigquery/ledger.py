@@ -3,6 +3,7 @@ run that submitted them; and what jobs cost, as BigQuery's own statistics say it
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -161,6 +162,47 @@ class Publications:
         if row is None:
             raise LedgerError(f"the ledger has no publication {id}")
         return _publication(row)
+
+
+_REFUSED = "not published in BigQuery "
+"""How the names begin of what the ledger keeps of refusals."""
+
+
+@dataclass(frozen=True)
+class PublicationRefused:
+    """Why the newest attempt to publish a table failed.
+
+    Attributes:
+        at: when (UTC).
+    """
+
+    error: str
+    at: datetime
+
+
+class PublicationsRefused:
+    """What stopped tables on their way to BigQuery, be it before a job of theirs was begun."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def note(self, table: str, error: Exception | None) -> None:
+        """Keep why an attempt failed; None: it did not, and what was kept goes."""
+        name = f"{_REFUSED}{table}"
+        if error is not None:
+            said = {"error": str(error), "at": utc_now().isoformat()}
+            self._ledger.record_definition(name, json.dumps(said))
+        elif self._ledger.definition(name) is not None:
+            self._ledger.forget_definition(name)
+
+    def all(self) -> Mapping[str, PublicationRefused]:
+        """By table."""
+        found: dict[str, PublicationRefused] = {}
+        for name, text in self._ledger.definitions(_REFUSED).items():
+            said = json.loads(text)
+            at = datetime.fromisoformat(said["at"])
+            found[name.removeprefix(_REFUSED)] = PublicationRefused(said["error"], at)
+        return found
 
 
 def _publication(row: sa.Row[tuple[object, ...]]) -> Publication:

@@ -7,7 +7,12 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from mirrorlake.bigquery.config import BigQueryConfig
-from mirrorlake.bigquery.ledger import Publication, Publications
+from mirrorlake.bigquery.ledger import (
+    Publication,
+    PublicationRefused,
+    Publications,
+    PublicationsRefused,
+)
 from mirrorlake.bigquery.named_versions import VersionsThere
 from mirrorlake.config import Config
 from mirrorlake.ledger import Ledger
@@ -118,9 +123,10 @@ class _BigQuery(Publisher):
     def statuses(
         self, ledger: Ledger, names: Collection[str] | None
     ) -> Mapping[str, PublicationStatus]:
+        found, refused = Publications(ledger).newest(), PublicationsRefused(ledger).all()
         return {
-            name: _status(ledger, newest)
-            for name, newest in Publications(ledger).newest().items()
+            name: _status(ledger, name, found.get(name), refused.get(name))
+            for name in {**found, **refused}
             if (name.startswith(OF_MODELS) if names is None else name in names)
         }
 
@@ -143,7 +149,14 @@ def _in_bigquery(chosen: Sequence[Leasable]) -> list[PublishedContract]:
     ]
 
 
-def _status(ledger: Ledger, newest: Publication) -> PublicationStatus:
+def _status(
+    ledger: Ledger, table: str, newest: Publication | None, refused: PublicationRefused | None
+) -> PublicationStatus:
+    if refused is not None and (newest is None or newest.submitted_at < refused.at):
+        rows, version = (newest.rows, newest.version) if newest is not None else (None, 0)
+        at = refused.at.replace(tzinfo=UTC).isoformat(timespec="seconds")
+        return PublicationStatus("errored", version, "", rows, None, at, at, refused.error)
+    assert newest is not None  # noqa: S101 - one of them there is
     ended = newest.completed_at
     return PublicationStatus(
         state=newest.state,
@@ -154,8 +167,17 @@ def _status(ledger: Ledger, newest: Publication) -> PublicationStatus:
         submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
         completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
         error=newest.error,
-        proved=publication_proved(ledger, newest.table),
+        proved=publication_proved(ledger, table),
+        words=_compared(ledger, table),
     )
+
+
+def _compared(ledger: Ledger, table: str) -> str:
+    """Of one that is there, and not proved: what the newest check found."""
+    proof = newest_proof(ledger, table, "bigquery")
+    if proof is None:
+        return "loaded, not compared yet"
+    return f"loaded; {proof.verdict} by its newest check: {proof.words}"
 
 
 def publication_proved(ledger: Ledger, table: str) -> ProofStatus | None:

@@ -131,8 +131,7 @@ def _print_published(name: str, published: Mapping[str, PublicationStatus | None
         if load is None:
             continue
         if load.state == "success":
-            words = load.words or "loaded, not compared, or not equal"
-            words = load.proved.words if load.proved is not None else words
+            words = load.proved.words if load.proved is not None else load.words or "loaded"
             line = f"{title}: {escape(show.named(name, words))}"
         else:
             color = "red" if load.state == "errored" else "yellow"

@@ -282,7 +282,7 @@ class Config(Section):
                 raise ConfigError(
                     f"table {name!r} of {self.path} is read from its server: no snapshot of it "
                     "lands",
-                    next_step="`mirrorlake sync` reads and folds it",
+                    next_step="Leave it out: publish is for tables of mode snapshot",
                     table=name,
                 )
             raise unknown_name(name, self.snapshots, self.path)

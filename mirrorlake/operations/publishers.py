@@ -36,7 +36,7 @@ class PublicationStatus:
         submitted, completed: when it began, and ended (UTC, ISO).
         proved: what the newest check found equal to the lake (``as_of`` by our clock); None where
             it did not, or there was none.
-        words: what people read of one that is there; None: whether it was compared.
+        words: what people read of one that is there, and not proved; None: nothing more.
     """
 
     state: str

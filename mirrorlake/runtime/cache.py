@@ -101,6 +101,6 @@ def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
         if path.is_relative_to(cache_path()):
             raise unwritable(path, error) from error
         raise MachineError(
-            f"{path} can't be written: {error.strerror or error}",
+            f"{path} could not be written: {error.strerror or error}",
             next_step=f"Make room in {path.parent}, or make that folder, or make it writable",
         ) from error

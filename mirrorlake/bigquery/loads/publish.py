@@ -10,7 +10,7 @@ from functools import partial
 
 from mirrorlake.bigquery.api.client import BigQuery
 from mirrorlake.bigquery.api.names import bigquery_table
-from mirrorlake.bigquery.ledger import Publication, Publications
+from mirrorlake.bigquery.ledger import Publication, Publications, PublicationsRefused
 from mirrorlake.bigquery.loads.begin_load import begin_load, refuse_failed, was_loaded
 from mirrorlake.bigquery.loads.named_views import renew_named_views
 from mirrorlake.bigquery.loads.open_clients import open_for
@@ -20,7 +20,7 @@ from mirrorlake.bigquery.loads.table_form import ShownTable, form_of
 from mirrorlake.bigquery.loads.views import ViewState, renew_views
 from mirrorlake.config import Config
 from mirrorlake.config.contract import TableContract, TenantTable
-from mirrorlake.errors import BigQueryError, MirrorlakeError
+from mirrorlake.errors import BigQueryError, LedgerError, MirrorlakeError
 from mirrorlake.models.bigquery.published import PublishedModel
 from mirrorlake.operations.other_writers.moved_layers import refuse_moved
 from mirrorlake.runtime.google.clients import again_while
@@ -73,7 +73,9 @@ def publish_all(
         try:
             bigquery = open_for(workspace, contracts)
         except MirrorlakeError as error:
-            done.failures.extend((contract.name, error) for contract in contracts)
+            for contract in contracts:
+                PublicationsRefused(workspace.ledger).note(contract.name, error)
+                done.failures.append((contract.name, error))
             return done
         for contract in contracts:
             parts = (workspace, contract, bigquery, wait)
@@ -113,10 +115,19 @@ def publish_leased(
     patience = (bigquery.config.wait if wait is None else wait).total_seconds()
     if isinstance(contract, TableContract | TenantTable):
         refuse_moved(leased, contract)
-    return again_while(
-        lambda error: isinstance(error, BigQueryError) and passes(error.message),
-        lambda: _publish(leased, contract, bigquery, patience),
-    )
+    refused = PublicationsRefused(leased.ledger)
+    try:
+        done = again_while(
+            lambda error: isinstance(error, BigQueryError) and passes(error.message),
+            lambda: _publish(leased, contract, bigquery, patience),
+        )
+    except LedgerError:
+        raise
+    except MirrorlakeError as error:
+        refused.note(contract.name, error)
+        raise
+    refused.note(contract.name, None)
+    return done
 
 
 def _publish(

@@ -176,7 +176,9 @@ def _differences(contract: Mirrored, before: Mapping[str, Any]) -> Iterator[str]
     for name in sorted({*before, *now} & known.keys() - {"columns", "namespaces"}):
         was, becomes = before.get(name, defaults[name]), now.get(name)
         if was != becomes:
-            yield f"{name} was {_shown(was)}, is {_shown(becomes)}"
+            none = "null" if defaults[name] is not None else "not set"
+            was, becomes = (none if one is None else _shown(one) for one in (was, becomes))
+            yield f"{name} was {was}, is {becomes}"
     rules, rules_now = before.get("columns", {}), now.get("columns", {})
     for column in sorted({*rules, *rules_now}):
         was, becomes = _rule(rules.get(column)), _rule(rules_now.get(column))

@@ -570,14 +570,14 @@ MISTAKES = {
         (
             "table 't' of ",
             "is read from its server: no snapshot of it lands",
-            "`mirrorlake sync` reads and folds it",
+            "publish is for tables of mode snapshot",
         ),
     ),
     "metrics into a folder that is not there": Mistake(
         "metrics --output {folder}/nowhere/x.prom",
         3,
         (
-            "/nowhere/x.prom can't be written: No such file or directory",
+            "/nowhere/x.prom could not be written: No such file or directory",
             "make that folder",
         ),
     ),

@@ -73,6 +73,7 @@ def edited(text: str) -> str:
     [
         (SALES, SALES, "unchanged", ()),
         (SALES, edited("overlap: 45m"), "changed", ("overlap was PT30M, is PT45M",)),
+        (SALES, edited("shrink_limit: null"), "changed", ("shrink_limit was 0.9, is null",)),
         (
             SALES,
             SALES.replace("append", "incremental"),

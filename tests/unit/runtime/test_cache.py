@@ -65,5 +65,5 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(monkeypatch, tmp_pa
 def test_a_file_of_somebodys_own_is_named_without_the_cache(tmp_path):
     with pytest.raises(MachineError) as told:
         write_whole(tmp_path / "gone" / "x.prom", b"new")
-    assert f"{tmp_path}/gone/x.prom can't be written: No such file" in str(told.value)
+    assert f"{tmp_path}/gone/x.prom could not be written: No such file" in str(told.value)
     assert "cache" not in str(told.value)
