@@ -45,7 +45,8 @@ class TableStatus:
             may have what another one had.
         not_mirrored: columns that the last load left out, by ``schema_changes: freeze``.
         suspected_pii: what looks personal in clean, by column without a rule.
-        published: by publisher, what was loaded there last, or why the newest attempt failed; None where there was none.
+        published: by publisher, what was loaded there last, or why the newest attempt failed;
+            None where there was none.
         proved: what checks found equal to MySQL, and what has come since; None where none did, or
             something since makes it unknown.
     """
