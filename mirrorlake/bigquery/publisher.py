@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
@@ -152,13 +153,12 @@ def _in_bigquery(chosen: Sequence[Leasable]) -> list[PublishedContract]:
 def _status(
     ledger: Ledger, table: str, newest: Publication | None, refused: PublicationRefused | None
 ) -> PublicationStatus:
-    if refused is not None and (newest is None or newest.submitted_at < refused.at):
-        rows, version = (newest.rows, newest.version) if newest is not None else (None, 0)
-        at = refused.at.replace(tzinfo=UTC).isoformat(timespec="seconds")
-        return PublicationStatus("errored", version, "", rows, None, at, at, refused.error)
-    assert newest is not None  # noqa: S101 - one of them there is
+    at = refused.at.replace(tzinfo=UTC).isoformat(timespec="seconds") if refused else ""
+    error = refused.error if refused is not None else None
+    if newest is None:
+        return PublicationStatus("errored", 0, "", None, None, at, at, error)
     ended = newest.completed_at
-    return PublicationStatus(
+    status = PublicationStatus(
         state=newest.state,
         version=newest.version,
         job=newest.id,
@@ -170,6 +170,9 @@ def _status(
         proved=publication_proved(ledger, table),
         words=_compared(ledger, table),
     )
+    if refused is None or refused.at < newest.submitted_at:
+        return status
+    return replace(status, state="errored", submitted=at, error=error)
 
 
 def _compared(ledger: Ledger, table: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from pyiceberg.exceptions import RESTError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table.snapshots import Snapshot
@@ -62,7 +63,7 @@ def entries_of(io: FileIO, manifest: ManifestFile, *, live: bool = True) -> list
 def _read(path: str, read: Callable[[], list[_Read]]) -> list[_Read]:
     try:
         return read()
-    except OSError:
+    except (OSError, MemoryError, RESTError):
         raise
     except Exception as error:
         # Bytes that are cut make a decoder raise anything: of Unicode, of a length, of an index.

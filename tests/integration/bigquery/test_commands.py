@@ -65,7 +65,7 @@ def test_a_sync_whose_publication_fails_says_so(
     assert [one["rows"] for one in found["tables"]] == [50]
     [error] = found["errors"]
     assert (error["code"], "there is no dataset" in error["error"]) == (6, True)
-    [status] = json.loads(said("status", "--config", path, "--json"))["tables"]
+    [status] = json.loads(said("status", "--config", path, "--json"))
     there = status["bigquery"]
     assert (there["state"], "there is no dataset" in there["error"]) == ("errored", True)
     assert "there is no dataset" in said("status", "--config", path)

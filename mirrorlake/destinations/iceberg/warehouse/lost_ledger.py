@@ -61,9 +61,11 @@ def skip_met_numbers(config: Config, ledger: Ledger, lake: Lake, look: LakeLook)
         LedgerError: nor can the ledger.
     """
     known = {head.name: head.metadata_location for head in look.heads}
-    spaces = {one.namespaces.raw for one in (*config.tables, *config.tenants)}
+    mirrored = {(one.namespaces.raw, one.table) for one in (*config.tables, *config.tenants)}
     for name, location in (look.named or {}).items():
-        if known and name[0] in spaces and known.get(name) != location:
+        shape = _RAW.fullmatch(name[1])
+        ours = shape is not None and (name[0], shape[1]) in mirrored
+        if known and ours and known.get(name) != location:
             with suppress(LakeDamaged):  # who reads it names the file, and the way out
                 table = lake.load(Identifier(*name))
                 newest = newest_load(table) if table is not None else None
