@@ -63,6 +63,7 @@ def missing_verdicts(
     names = {one.name for one in model.expectations}
     keys = [dg.AssetCheckKey(asset.key, name) for name in sorted(names)]
     known = instance.event_log_storage.get_asset_check_partition_info(keys) if of_main else ()
+    recorded = {(one.check_key.name, one.partition_key) for one in known}
     judged = {
         (one.check_key.name, one.partition_key)
         for one in known
@@ -74,8 +75,10 @@ def missing_verdicts(
         if scope is None or all((name, partition) in judged for name in names):
             continue
         for one in _evaluations(instance, asset, model, scope, look):
-            there = one.target_materialization_data is not None
-            if there and (one.check_name, partition) not in judged and not _has_one(instance, one):
+            pair = (one.check_name, partition)
+            if one.target_materialization_data is None or pair in judged:
+                continue
+            if pair not in recorded or not _has_one(instance, one):
                 yield one
 
 

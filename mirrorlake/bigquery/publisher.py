@@ -157,7 +157,7 @@ def _status(
     error = refused.error if refused is not None else None
     if newest is None:
         return PublicationStatus("errored", 0, "", None, None, at, at, error)
-    ended = newest.completed_at
+    ended, proved = newest.completed_at, publication_proved(ledger, table)
     status = PublicationStatus(
         state=newest.state,
         version=newest.version,
@@ -167,8 +167,8 @@ def _status(
         submitted=newest.submitted_at.replace(tzinfo=UTC).isoformat(timespec="seconds"),
         completed=ended.replace(tzinfo=UTC).isoformat(timespec="seconds") if ended else None,
         error=newest.error,
-        proved=publication_proved(ledger, table),
-        words=_compared(ledger, table),
+        proved=proved,
+        words=_compared(ledger, table) if proved is None else None,
     )
     if refused is None or refused.at < newest.submitted_at:
         return status

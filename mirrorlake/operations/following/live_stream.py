@@ -7,7 +7,7 @@ what is loaded of a log (`mirrorlake.operations.loading.binlog.log_stream`).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -145,10 +145,12 @@ class LiveStream(LogStream):
         self._wanted.clear()
         self._hang_up()
 
-    def leave(self, names: set[str]) -> None:
-        """Follow these tables no further."""
+    def leave(self, names: Set[str]) -> None:
+        """Follow these tables no further, be they of tenants."""
         for table in [t for t in self.tables if t.contract.name in names]:
             self._leave(table)
+        for name in names & self._tenants.keys():
+            self.leave_tenants(name)
 
     def add_tenants(self, tenants: LiveTenants) -> bool:
         """Follow a table of tenants, too; whether that can be: one name is one table to a

@@ -26,3 +26,15 @@ class Retry:
         """Once it failed again."""
         seconds = pauses[min(self.failures, len(pauses) - 1)]
         return Retry(time.monotonic() + seconds, self.failures + 1)
+
+
+class Retries(dict[str, Retry]):
+    """When what failed is tried again, by its name."""
+
+    def is_due(self, name: str) -> bool:
+        """Whether something may be tried now; what never failed may."""
+        return self.get(name, Retry()).is_due
+
+    def again(self, name: str) -> None:
+        """Something failed, once more or for the first time."""
+        self[name] = self.get(name, Retry()).next()

@@ -28,7 +28,7 @@ from mirrorlake.operations.following.followed_round import FollowedRound, words_
 from mirrorlake.operations.following.followed_tables import FollowedTables
 from mirrorlake.operations.following.lag import age_at
 from mirrorlake.operations.following.live_stream import LiveStream, Round, distance
-from mirrorlake.operations.following.retries import Retry
+from mirrorlake.operations.following.retries import Retries, Retry
 from mirrorlake.operations.following.round_upkeep import RoundUpkeep
 from mirrorlake.operations.following.tenant_rounds import ReadingBeside, TenantRounds
 from mirrorlake.operations.loading.binlog.following_table import FollowingTable
@@ -54,8 +54,6 @@ from mirrorlake.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-_LOOKED_EVERY: Final = 60.0
-"""Seconds between two looks at whether other hands moved lake tables."""
 MEETS: Final = 20
 """Rounds in which nothing is shown while some tables are further in the log than the others."""
 
@@ -83,7 +81,7 @@ class Rounds:
         self._source: SourceConfig = workspace.config.sources[followed.source]
         self._contracts = {contract.name: contract for contract in followed.tables}
         self._stream: LiveStream | None = None
-        self._retries: dict[str, Retry] = {}
+        self._retries = Retries()
         # First what an earlier process left.
         self._unpublished = dict.fromkeys(self._contracts, Retry())
         # Loads that are in raw and not shown yet; and what else was done of a table for them.
@@ -93,7 +91,7 @@ class Rounds:
         self._failed: dict[str, MirrorlakeError] = {}
         self._waited = 0
         self._upkeep = RoundUpkeep()
-        self._moved = MovedTables(_LOOKED_EVERY)
+        self._moved = MovedTables()
         self._server = ""
         self._tenants = TenantRounds(
             workspace, connection, followed.tenants, self._source, beside.syncs
@@ -221,8 +219,6 @@ class Rounds:
         config, ledger = self._workspace.config, self._workspace.ledger
         moved = self._moved.find(config, ledger, self._followed())
         self._stream.leave(read.altered | moved)
-        for name in moved.intersection(one.name for one in self._stream.tenants):
-            self._stream.leave_tenants(name)
         self._tenants.heed(read.left)
         return read
 
@@ -234,13 +230,9 @@ class Rounds:
         """
         ledger, followed = self._workspace.ledger, self._followed()
         away = self._contracts.keys() - followed - self._copies.names
-        names = [n for n in self._contracts if n in away and self._is_due(n)]
+        names = [n for n in self._contracts if n in away and self._retries.is_due(n)]
         found = [self._contracts[n] for n in names if not ledger.is_held(n)]
         return [c for c in found if has_copy(ledger, c) == copied and c.name not in self._failed]
-
-    def _is_due(self, name: str) -> bool:
-        retry = self._retries.get(name)
-        return retry is None or retry.is_due
 
     def _bring_altered(self, contracts: Sequence[TableContract]) -> Round | None:
         """Load what tables need before they can be followed, and follow them with the others; None
@@ -286,14 +278,14 @@ class Rounds:
         if names:
             self._follow(names)
         for name in set(names).difference(self._followed()):
-            self._retries[name] = self._retries.get(name, Retry()).next()
+            self._retries.again(name)
         return self._advance()
 
     def _note_failure(self, name: str, error: MirrorlakeError) -> None:
         if isinstance(error, LedgerError) and not isinstance(error, LeaseHeld):
             raise error
         self._failed[name] = error
-        self._retries[name] = self._retries.get(name, Retry()).next()
+        self._retries.again(name)
 
     def _fold(self) -> list[Outcome[SyncResult]]:
         """Fold what was loaded, and show it: all of it at one place of the log."""
@@ -311,7 +303,7 @@ class Rounds:
         if stream is None or stream.as_of is None or stream.place is None:
             return []
         followed = self._followed()
-        due = {name for name in self._retries if self._is_due(name)}
+        due = {name for name in self._retries if self._retries.is_due(name)}
         names = followed.intersection({*self._unshown, *due})
         names = {n for n in names if n in due or n not in self._retries}
         if not names or (stream.is_apart and self._waited < MEETS):
@@ -356,7 +348,7 @@ class Rounds:
         if again:
             self._follow(again)
         for name in set(again).difference(self._followed()):
-            self._retries[name] = self._retries.get(name, Retry()).next()
+            self._retries.again(name)
 
     def _publish(self, done: Sequence[Outcome[SyncResult]]) -> dict[str, MirrorlakeError]:
         """Publish what was loaded, where that is done by round, and what is left of earlier ones;

@@ -21,6 +21,8 @@ from mirrorlake.ledger.lake.lake_heads import OF_MODELS, LakeHead
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.commits.heads import MovedTable, Recorded
 
+LOOKED_EVERY: Final = 60.0
+"""Seconds between two looks of a process that repeats them."""
 IN_TURN: Final = 5
 """How many lake tables a look of `HeadsInTurn` loads at most."""
 
@@ -77,9 +79,8 @@ class HeadsInTurn:
 class MovedTables:
     """Looks that a process repeats: which tables the catalog names otherwise, of any catalog."""
 
-    def __init__(self, every: float) -> None:
-        """Args: every: seconds between two looks."""
-        self._every, self._next, self._in_turn = every, 0.0, HeadsInTurn()
+    def __init__(self) -> None:
+        self._next, self._in_turn = 0.0, HeadsInTurn()
 
     def find(self, config: Config, ledger: Ledger, tables: Collection[str]) -> frozenset[str]:
         """Those that are named otherwise; none where it is too soon for another look.
@@ -93,7 +94,7 @@ class MovedTables:
         """
         if (now := time.monotonic()) < self._next:
             return frozenset()
-        self._next = now + self._every
+        self._next = now + LOOKED_EVERY
         moved = named_otherwise(config, ledger)
         return self._in_turn.look(config, ledger, tables) if moved is None else moved
 

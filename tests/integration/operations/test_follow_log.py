@@ -38,6 +38,7 @@ from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import Place, share_session
+from tests.integration.hands import LakePart, set_back
 from tests.soak.runs import Order, Runner
 
 Sql = Callable[..., Any]
@@ -123,22 +124,25 @@ def kinds(workspace: Workspace, table: str) -> list[str]:
     return [load.window.kind for load in workspace.ledger.successful_loads(name, ever=True)]
 
 
-@pytest.mark.parametrize("layer", ["raw", "deduped"])
-def test_a_layer_that_was_set_back_is_set_forward_and_followed_on(
-    server: EmbeddedServer, sql: Sql, engine_for: EngineFor, layer: str
-) -> None:
+def two_loads(sql: Sql, engine_for: EngineFor) -> Workspace:
+    """A table of two rows: one was copied, the other one came by the log."""
     sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
     workspace = engine_for({"t": LOG})
-    contract = workspace.config.table("t")
     sync_all(workspace)
     sql("INSERT INTO t (id) VALUES (2)")
     sync_all(workspace)
+    return workspace
+
+
+@pytest.mark.parametrize("layer", ["raw", "deduped"])
+def test_a_layer_that_was_set_back_is_set_forward_and_followed_on(
+    server: EmbeddedServer, place: Place, sql: Sql, engine_for: EngineFor, layer: str
+) -> None:
+    workspace = two_loads(sql, engine_for)
+    contract = workspace.config.table("t")
     [version] = workspace.ledger.schema_versions(contract.name)
     spaces, names = contract.namespaces, {"raw": version.raw_table, "deduped": contract.table}
-    table = workspace.lake.load(Identifier(getattr(spaces, layer), names[layer]))
-    assert table is not None
-    parent = table.metadata.snapshots[0].snapshot_id
-    table.manage_snapshots().set_current_snapshot(snapshot_id=parent).commit()
+    set_back(LakePart(place, Identifier(getattr(spaces, layer), names[layer])))
     sql("INSERT INTO t (id) VALUES (3)")
     found = sync_table(workspace, contract)
     assert "set forward again" in str(found.put_right)

@@ -22,17 +22,19 @@ from mirrorlake.cli.main import cli
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import ConfigError
 from mirrorlake.operations.checking.check_layers import prove_raw_layer
-from mirrorlake.operations.following import follower, rounds
+from mirrorlake.operations.following import follower
 from mirrorlake.operations.following.followed_round import FollowedRound
 from mirrorlake.operations.following.followed_tables import followed_tables
 from mirrorlake.operations.following.follower import FollowTerms, follow_source
 from mirrorlake.operations.following.log_owner import is_followed
+from mirrorlake.operations.other_writers import moved_lake
 from mirrorlake.proof.comparing.check import check_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.sources.mysql.binlog.log_batches import BatchLimits
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import USER, Place, share_session
+from tests.integration.hands import LakePart, set_back
 from tests.integration.operations.test_follow_log import (
     LOG,
     TABLE,
@@ -40,6 +42,7 @@ from tests.integration.operations.test_follow_log import (
     kinds,
     raw_rows,
     sync_all,
+    two_loads,
 )
 from tests.soak.runs import Order, Runner
 from tests.support.postgres import running_postgres
@@ -222,33 +225,28 @@ def test_tables_are_followed_while_another_is_copied(
 @pytest.mark.parametrize("how", ["once", "while it runs"])
 def test_a_layer_that_others_set_back_is_put_right_while_mysql_is_quiet(
     server: EmbeddedServer,
+    place: Place,
     sql: Sql,
     engine_for: EngineFor,
     monkeypatch: pytest.MonkeyPatch,
     how: str,
 ) -> None:
-    monkeypatch.setattr(rounds, "_LOOKED_EVERY", 0.5)
-    sql(TABLE.format("t"), "INSERT INTO t (id) VALUES (1)")
-    workspace = engine_for({"t": LOG})
+    monkeypatch.setattr(moved_lake, "LOOKED_EVERY", 0.5)
+    workspace = two_loads(sql, engine_for)
     contract = workspace.config.table("t")
-    sync_all(workspace)
-    sql("INSERT INTO t (id) VALUES (2)")
-    sync_all(workspace)
+    deduped = LakePart(place, Identifier(contract.namespaces.deduped, contract.table))
 
-    def set_back() -> None:
-        table = workspace.lake.load(Identifier(contract.namespaces.deduped, contract.table))
-        assert table is not None
-        first = table.metadata.snapshots[0].snapshot_id
-        table.manage_snapshots().set_current_snapshot(snapshot_id=first).commit()
-        assert table.scan().to_arrow().num_rows == 1
+    def others_set_back() -> None:
+        set_back(deduped)
+        assert deduped.load().scan().to_arrow().num_rows == 1
 
     if how == "once":
-        set_back()
+        others_set_back()
         follow_once(workspace)
     else:
         with following(workspace) as running:
             running.until(lambda: len(running.rounds) == 1)
-            set_back()
+            others_set_back()
             running.until(lambda: "set forward again" in str([r.changed for r in running.rounds]))
     assert_equal(workspace, server)
     assert kinds(workspace, "t") == ["initial", "log"]

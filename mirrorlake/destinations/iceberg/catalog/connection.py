@@ -163,19 +163,13 @@ class Connection:
                 # A server that restarts, or a connection that was lost: the next one may do.
                 retryable=not local and may_pass(error),
             ) from error
-        except (PermissionError, OSError) as error:
-            damaged = isinstance(error, FileNotFoundError | ManifestCut)
-            if in_cloud_storage(self.warehouse) and not damaged:
+        except ManifestCut as error:
+            raise _damaged(what, error.what, error.path) from error
+        except FileNotFoundError as error:
+            raise _damaged(what, "is not there", str(error)) from error
+        except OSError as error:
+            if in_cloud_storage(self.warehouse):
                 raise storage_error(self.warehouse, error, what) from error
-            if damaged:
-                reason = error.what if isinstance(error, ManifestCut) else "is not there"
-                file = error.path if isinstance(error, ManifestCut) else str(error)
-                raise LakeDamaged(
-                    f"a file of {what} in the lake {reason}: {file}",
-                    table=str(what),
-                    reason=reason,
-                    next_step="`mirrorlake check` of that table says what it was and what to do",
-                ) from error
             raise LakeError(
                 f"the lake can't be written at {self.warehouse}: {error}",
                 next_step="Check the folder's rights and free space",
@@ -389,6 +383,15 @@ def _unknown(identifier: Identifier, error: LakeError) -> CommitUnknown:
         next_step="Sync again: the next run looks for it, and does not make it twice",
         table=str(identifier),
         retryable=True,
+    )
+
+
+def _damaged(what: object, reason: str, file: str) -> LakeDamaged:
+    return LakeDamaged(
+        f"a file of {what} in the lake {reason}: {file}",
+        table=str(what),
+        reason=reason,
+        next_step="`mirrorlake check` of that table says what it was and what to do",
     )
 
 

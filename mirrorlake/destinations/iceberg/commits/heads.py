@@ -161,9 +161,7 @@ def refuse_unknown_load(ledger: Ledger, name: str, identifier: Identifier, table
     Raises:
         LedgerError: it does not know the newest load.
     """
-    load_id = newest_load(table)
-    if load_id is not None and not ledger.knows(load_id):
-        ledger.skip_numbers(highest_number(table))  # what other tables load must not have them
+    if (load_id := skip_unknown(ledger, table)) is not None:
         raise LedgerError(
             f"lake table {identifier} holds load {load_id}, which the ledger does not know",
             table=name,
@@ -171,6 +169,20 @@ def refuse_unknown_load(ledger: Ledger, name: str, identifier: Identifier, table
             "copy of this one) loads into this lake: give that a lake of its own. Then run "
             "`mirrorlake ledger rebuild`",
         )
+
+
+def skip_unknown(ledger: Ledger, table: Table) -> str | None:
+    """The newest load of a raw table, where the ledger does not know it: what other tables load
+    then gets none of this table's numbers.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    load_id = newest_load(table)
+    if load_id is None or ledger.knows(load_id):
+        return None
+    ledger.skip_numbers(highest_number(table))
+    return load_id
 
 
 def how_moved(

@@ -16,8 +16,7 @@ from mirrorlake.config.configuration import Config
 from mirrorlake.config.contract import Mirrored
 from mirrorlake.destinations.base import Identifier
 from mirrorlake.destinations.iceberg.catalog.locations import metadata_locations
-from mirrorlake.destinations.iceberg.commits.commit import highest_number, newest_load
-from mirrorlake.destinations.iceberg.commits.heads import has_our_commits
+from mirrorlake.destinations.iceberg.commits.heads import has_our_commits, skip_unknown
 from mirrorlake.destinations.iceberg.lake import Lake
 from mirrorlake.destinations.iceberg.tables.schemas import OF
 from mirrorlake.destinations.iceberg.warehouse.lake_location import LakeLook
@@ -61,16 +60,17 @@ def skip_met_numbers(config: Config, ledger: Ledger, lake: Lake, look: LakeLook)
         LedgerError: nor can the ledger.
     """
     known = {head.name: head.metadata_location for head in look.heads}
+    named = (look.named or {}) if known else {}
+    moved = [name for name, location in named.items() if known.get(name) != location]
+    if not moved:
+        return
     mirrored = {(one.namespaces.raw, one.table) for one in (*config.tables, *config.tenants)}
-    for name, location in (look.named or {}).items():
+    for name in moved:
         shape = _RAW.fullmatch(name[1])
-        ours = shape is not None and (name[0], shape[1]) in mirrored
-        if known and ours and known.get(name) != location:
+        if shape is not None and (name[0], shape[1]) in mirrored:
             with suppress(LakeDamaged):  # who reads it names the file, and the way out
-                table = lake.load(Identifier(*name))
-                newest = newest_load(table) if table is not None else None
-                if table is not None and newest is not None and not ledger.knows(newest):
-                    ledger.skip_numbers(highest_number(table))
+                if (table := lake.load(Identifier(*name))) is not None:
+                    skip_unknown(ledger, table)
 
 
 def _unknown(config: Config, ledger: Ledger, lake: Lake) -> Iterator[tuple[Mirrored, Identifier]]:

@@ -77,9 +77,6 @@ class LogStream:
 
     Attributes:
         done: the tables that reached that place.
-
-    Args:
-        raises: whether this is a table's own sync, which has put right what other hands did.
     """
 
     def __init__(
@@ -312,7 +309,7 @@ class LogStream:
         another run may have been here, or have copied it again."""
         plan, ledger = table.plan, workspace.ledger
         if workspace.moved and not self._raises:
-            self._leave(table)  # what other hands did is put right first, by its own sync
+            self._leave(table)  # its own sync, which raises, has put right what other hands did
             return None
         settle_loads(workspace, table.contract)
         last = ledger.last_load(plan.name, "success", moving=True)

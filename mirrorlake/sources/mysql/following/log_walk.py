@@ -129,7 +129,5 @@ def is_begun_again(
         LogPurged: there is no such file.
         SourceError: the server was lost.
     """
-    known = {place.made: place.log.file for place in places if place.made}
-    return bool(known) and {*known} != {
-        made_of(connection, source, server, file) for file in known.values()
-    }
+    known = {(place.log.file, place.made) for place in places if place.made}
+    return any(made != made_of(connection, source, server, file) for file, made in known)
