@@ -256,7 +256,7 @@ def _print_kept(table: str, kept: Mapping[str, int]) -> None:
         have = plural(len(kept), "tenant is", "tenants are")
         some = ", ".join(list(kept)[:MOST_SHOWN]) + (" …" if len(kept) > MOST_SHOWN else "")
         words = (
-            f"{table}: {have} gone from MySQL and still in every total, with "
+            f"{table}: {have} gone from MySQL or left out, and still in every total, with "
             f"{plural(sum(kept.values()), 'row')}: {some}. `dropped: remove` takes them out"
         )
         show.console.print(f"[yellow]{escape(words)}[/]", highlight=False, soft_wrap=True)

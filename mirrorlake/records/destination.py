@@ -19,7 +19,6 @@ class LoadBatch:
     Attributes:
         loads: each with the successful one before it, where there is one.
         event: up to which of its events the first one is there already.
-        again: whether an attempt at this batch may have left something.
         copies: whether rows that a copy read are wanted.
         check: sees that this run may still write.
         reached: called with the number of an event up to which the first load is there, and how
@@ -28,7 +27,6 @@ class LoadBatch:
 
     loads: Sequence[tuple[Load | None, Load]]
     event: int
-    again: bool
     copies: bool
     check: Callable[[], None]
     reached: Callable[[int, int], None]
@@ -85,6 +83,11 @@ class RecordDestination(Protocol):
     def known(self) -> Mapping[int, str]:
         """By their numbers the loads that are there whole by the destination's own word, and their
         ids. Asked where the ledger does not know how far it came."""
+        ...
+
+    def newest(self) -> Mapping[int, str]:
+        """By their numbers the loads of the newest batch that is there, and their ids; none where
+        the destination does not say what it has."""
         ...
 
     def publish(self, records: LoadRecords, batch: LoadBatch) -> BatchPublished:

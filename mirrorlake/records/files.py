@@ -49,17 +49,30 @@ class RecordFiles:
         """See `RecordDestination.known`: the loads of all manifests."""
         found: dict[int, str] = {}
         with store_errors(self._table):
-            try:
-                days = self._store.folders(self._folder, "")
-            except LandingError:
-                if self._store.names(""):
-                    raise
-                return {}  # the folder is made with the first file
-            for day in days:
-                for name in self._store.names(f"{self._folder}/{day}"):
-                    if name.endswith(MANIFEST):
-                        found.update(self._manifest(f"{self._folder}/{day}/{name}")[0])
+            for day in self._days():
+                for path in self._manifests(day):
+                    found.update(self._manifest(path)[0])
         return found
+
+    def newest(self) -> Mapping[int, str]:
+        """See `RecordDestination.newest`: of the last day that has any."""
+        with store_errors(self._table):
+            for day in reversed(self._days()):
+                if there := self._manifests(day):
+                    return self._manifest(max(there))[0]
+        return {}
+
+    def _days(self) -> list[str]:
+        try:
+            return self._store.folders(self._folder, "")
+        except LandingError:
+            if self._store.names(""):
+                raise
+            return []  # the folder is made with the first file
+
+    def _manifests(self, day: str) -> list[str]:
+        names = self._store.names(f"{self._folder}/{day}")
+        return [f"{self._folder}/{day}/{name}" for name in names if name.endswith(MANIFEST)]
 
     def _manifest(self, path: str) -> tuple[dict[int, str], BatchPublished]:
         """The loads of a manifest, and what it says was published."""
@@ -83,7 +96,7 @@ class RecordFiles:
         """See `RecordDestination.publish`."""
         place = f"{self._folder}/{batch.first.window.day:%Y%m%d}"
         with store_errors(self._table):
-            if batch.again and (done := self._find(place, batch)) is not None:
+            if (done := self._find(place, batch)) is not None:
                 return done
             files = _Files(self._store, place, batch, self._settings)
             try:

@@ -12,10 +12,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TypeAlias
 
 from mirrorlake.config import Config, TableContract
-from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError, MirrorlakeError
+from mirrorlake.errors import ConfigError, LeaseHeld, LedgerError, MirrorlakeError, RecordsError
 from mirrorlake.failpoints import failpoint
 from mirrorlake.ledger import Lease, Load
 from mirrorlake.records.config import DestinationConfig, RecordsConfig
@@ -228,6 +229,7 @@ class _Publishing:
         with closing(open_destination(*parts)) as destination:
             if not self._progress.seq:
                 loads = self._without_known(loads, destination)
+            self._refuse_older(loads, destination)
             records = LoadRecords(self._workspace, self._contract)
             for batch in self._batches(loads, destination.most_rows):
                 ledger.check_lease(self._lease)
@@ -240,7 +242,6 @@ class _Publishing:
     def _batches(
         self, loads: Sequence[tuple[Load | None, Load]], most_rows: int
     ) -> Iterator[LoadBatch]:
-        fresh = not self._progress.seq
         begun, left = self._progress.begun, list(loads)
         while left:
             some = [left.pop(0)]
@@ -256,7 +257,6 @@ class _Publishing:
             yield LoadBatch(
                 loads=some,
                 event=self._progress.event,
-                again=again or fresh,
                 copies=self._settings.copies,
                 check=lambda: self._workspace.ledger.check_lease(self._lease),
                 reached=self._reached,
@@ -273,6 +273,25 @@ class _Publishing:
         if there:
             self._progress = self._places.finish(self._progress, there[-1], 0, 0, None)
         return left
+
+    def _refuse_older(
+        self, loads: Sequence[tuple[Load | None, Load]], destination: RecordDestination
+    ) -> None:
+        """See that no load comes under a number that is taken there: an older copy of lake and
+        ledger gives its numbers out again, and a reader that is past them passes over them."""
+        newest = destination.newest() if loads else {}
+        if not newest or loads[0][1].seq > max(newest):
+            return
+        if not all(map(self._workspace.ledger.knows, newest.values())):
+            table = self._contract.name
+            raise RecordsError(
+                f"table {table}: destination {self._name} has records of load {max(newest)}, which "
+                f"this ledger does not know: it is an older copy, or another's. Load "
+                f"{loads[0][1].seq} would come behind it, and readers would pass over it",
+                table=table,
+                next_step="Move the table's folder there away and let its readers begin again: "
+                f"`mirrorlake records {quote(table)} --restart` begins with its current history",
+            )
 
     def _reached(self, event: int, records: int) -> None:
         self._progress = self._places.reach(self._progress, event, records)

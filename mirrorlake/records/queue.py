@@ -71,6 +71,10 @@ class RecordQueue:
         """See `RecordDestination.known`: a queue does not say what it took."""
         return {}
 
+    def newest(self) -> Mapping[int, str]:
+        """See `RecordDestination.newest`."""
+        return {}
+
     def publish(self, records: LoadRecords, batch: LoadBatch) -> BatchPublished:
         """See `RecordDestination.publish`."""
         sent, position = 0, None

@@ -98,11 +98,10 @@ class Source:
         return self.version, b"{}"
 
 
-def batch(*seqs: int, again: bool = False) -> LoadBatch:
+def batch(*seqs: int) -> LoadBatch:
     return LoadBatch(
         loads=[(None, load(seq)) for seq in seqs],
         event=0,
-        again=again,
         copies=True,
         check=lambda: None,
         reached=lambda _event, _records: None,
@@ -134,14 +133,14 @@ def test_a_batch_is_there_once_whatever_failed_before(store: Store) -> None:
     assert len([n for n in store.names(PLACE) if n.startswith(f"{3:014d}_")]) == 3
     assert len(lines_of(store)) == 20
     # Other bounds make fewer files: what is left of the attempt goes.
-    done = files(store).publish(source, batch(3, again=True))  # type: ignore[arg-type]
+    done = files(store).publish(source, batch(3))  # type: ignore[arg-type]
     assert (done.records, done.files, done.position) == (10, 1, "0-1-10")
     assert sorted(n for n in store.names(PLACE) if n.startswith(f"{3:014d}_")) == [
         f"{3:014d}_0.json",
         f"{3:014d}_manifest.json",
     ]
     assert lines_of(store) == source.given
-    again = files(store).publish(source, batch(3, again=True))  # type: ignore[arg-type]
+    again = files(store).publish(source, batch(3))  # type: ignore[arg-type]
     assert (again.records, again.files) == (10, 1)
     assert lines_of(store) == source.given[:30]
     with store.open("schemas/s/d/t/v1.json") as stream:
@@ -154,9 +153,18 @@ def test_who_lost_its_lease_writes_no_manifest(store: Store) -> None:
     assert store.names(PLACE) == []
 
 
+def test_the_newest_batch_is_the_last_of_the_last_day_that_has_one(store: Store) -> None:
+    assert files(store).newest() == {}
+    for seqs in ((9,), (10, 11), (2,)):
+        files(store).publish(Source(), batch(*seqs))  # type: ignore[arg-type]
+    with store.create("json/s/d/t/binlog/20260201/left.json.tmp") as stream:
+        stream.write(b"")
+    assert files(store).newest() == {10: "load-10", 11: "load-11"}
+
+
 def test_records_of_another_ledger_stay(store: Store) -> None:
     files(store).publish(Source(), batch(1))  # type: ignore[arg-type]
-    other = replace(batch(1), loads=[(None, replace(load(1), load_id="other"))], again=True)
+    other = replace(batch(1), loads=[(None, replace(load(1), load_id="other"))])
     with pytest.raises(RecordsError, match="another ledger's records are there"):
         files(store).publish(Source(), other)  # type: ignore[arg-type]
     with store.create(f"{PLACE}/{9:014d}_manifest.json") as stream:
