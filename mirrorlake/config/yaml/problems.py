@@ -134,12 +134,23 @@ def _message(detail: ErrorDetails) -> str:
 
 
 def _unknown_key(path: YamlPath, root: type[BaseModel]) -> str:
-    section = _section_at(path[:-1], root)
-    known = [field.alias or name for name, field in section.model_fields.items()]
-    return f"unknown key{nearest(str(path[-1]), known) or '; known are ' + ', '.join(known)}"
+    *above, name = path
+    for place in (path[:end] for end in reversed(range(len(above)))):
+        if name in _keys(place, root):
+            return f"unknown key here: it belongs in {'.'.join(map(str, place)) or 'the file itself'}"
+    known = _keys(above, root)
+    return f"unknown key{nearest(str(name), known) or '; known are ' + ', '.join(known)}"
 
 
-def _section_at(path: YamlPath, root: type[BaseModel]) -> type[BaseModel]:
+def _keys(path: Sequence[str | int], root: type[BaseModel]) -> list[str]:
+    """What may be written in a section; none where names of a person's own are."""
+    section = _section_at(path, root)
+    if get_origin(section) is dict:
+        return []
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _section_at(path: Sequence[str | int], root: type[BaseModel]) -> type[BaseModel]:
     """The model whose fields stand at ``path`` of the file."""
     found: Any = root
     for part in path:

@@ -139,6 +139,8 @@ REFUSED = {
     "unknown key": (TOP + "    pasword: x\n", "m.yaml:6:5: sources.s.pasword: unknown key; did you mean 'password'?"),
     "unknown key, nothing near": ("zzz: 1\n" + TOP, "m.yaml:1:1: zzz: unknown key; known are version, lake,"),
     "unknown table key": (table("{mode: full, curser: x}"), "t.curser: unknown key; did you mean 'cursor'?"),
+    "a key of the table at a column": (columns("c: {mode: full}"), "t.columns.c.mode: unknown key here: it belongs in sources.s.databases.d.tables.t"),
+    "a key of the file at a source": (TOP + "    lake: x\n", "m.yaml:6:5: sources.s.lake: unknown key here: it belongs in the file itself"),
     "unknown rule": (columns("c: {pi: drop}"), "m.yaml:9:52: sources.s.databases.d.tables.t.columns.c.pi: unknown key; did you mean 'pii'?"),
     "unknown tls key": (TOP + "    tls: {caa: x}\n", "m.yaml:6:11: sources.s.tls.caa: unknown key; did you mean 'ca'?"),
     "wrong tls word": (TOP + "    tls: maybe\n", "m.yaml:6:10: sources.s.tls: 'maybe' is not 'off' or 'required'"),
