@@ -14,7 +14,7 @@ from mirrorlake.init.choice import Choice, fits
 from mirrorlake.init.from_server import complete_url
 from mirrorlake.init.prompts import ask, chosen_of, literal, say, size_words, title, until_right
 from mirrorlake.init.sizes import DatabaseSize, read_database_sizes
-from mirrorlake.sources.mysql.introspection.introspect import read_databases
+from mirrorlake.sources.mysql.introspection.introspect import read_databases, spelled
 from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 
 
@@ -39,7 +39,8 @@ def _connect(server: SourceUrl) -> tuple[SourceUrl, dict[str, DatabaseSize]]:
     with session(server.source("server")) as connection:
         ((version,),) = rows_of(connection, "SELECT @@version")
         sizes = read_database_sizes(connection)
-        seen = (server.database,) if server.database else read_databases(connection)
+        named = server.database
+        seen = (spelled(connection, named),) if named else read_databases(connection)
     say(f"{version} on {server.host}:{server.port}, as {server.user}")
     return server, {name: sizes.get(name, DatabaseSize(name, 0, 0, 0)) for name in seen}
 

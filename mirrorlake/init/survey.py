@@ -30,6 +30,7 @@ from mirrorlake.sources.mysql.introspection.introspect import (
     read_listing,
     read_samples,
     read_tables,
+    spelled,
 )
 from mirrorlake.sources.mysql.sessions.connect import rows_of, session
 from mirrorlake.sources.mysql.sessions.zones import name_of_zone, read_server_zone
@@ -96,7 +97,7 @@ def _survey(source: SourceConfig, url: SourceUrl, choice: Choice, *, hashes: boo
     database = url.database
     with ExitStack() as sessions:
         connection = sessions.enter_context(session(source))
-        seen = (database,) if database else read_databases(connection)
+        seen = (spelled(connection, database),) if database else read_databases(connection)
         chosen = choose_databases(choice, seen)
         listed = choose_tables(choice, {d: read_listing(connection, d) for d in chosen})
         server = read_server_zone(connection, source)

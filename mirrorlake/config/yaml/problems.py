@@ -137,7 +137,8 @@ def _unknown_key(path: YamlPath, root: type[BaseModel]) -> str:
     *above, name = path
     for place in (path[:end] for end in reversed(range(len(above)))):
         if name in _keys(place, root):
-            return f"unknown key here: it belongs in {'.'.join(map(str, place)) or 'the file itself'}"
+            of = ".".join(map(str, place)) or "the file itself"
+            return f"unknown key here: it belongs in {of}"
     known = _keys(above, root)
     return f"unknown key{nearest(str(name), known) or '; known are ' + ', '.join(known)}"
 

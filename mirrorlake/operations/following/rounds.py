@@ -111,8 +111,8 @@ class Rounds:
         """
         ledger = self._workspace.ledger
         refuse_held(ledger, self._source.name)
-        databases = {contract.database for contract in self._contracts.values()}
-        refuse_unfollowable(self._connection, self._source, databases)
+        tables = {(one.database, one.table) for one in self._contracts.values()}
+        refuse_unfollowable(self._connection, self._source, tables)
         self._server = read_position(self._connection).server
         self._follow(self._contracts)
         # Those of a run that died before it folded them.

@@ -165,8 +165,7 @@ def _follow_source(
             tables = [table for table in tables if not end.position < table.place.log]
         if not tables:
             return {}
-        databases = {table.name[0] for table in tables}
-        refuse_unfollowable(connection, source, databases)
+        refuse_unfollowable(connection, source, {table.name for table in tables})
         end = end or read_end(connection, source)
         seen = replace(seen, clock=end.clock)
         with along(connection, source, tables) if along else nullcontext() as beside:

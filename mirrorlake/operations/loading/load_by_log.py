@@ -107,7 +107,7 @@ def refuse_log(connection: Connection[Any], plan: ResolvedTable, followed: Follo
 
     refuse_unlogged(plan)
     if followed is None:
-        refuse_unfollowable(connection, plan.source, {plan.table.database})
+        refuse_unfollowable(connection, plan.source, {(plan.table.database, plan.table.name)})
 
 
 def follow_in_doubt(

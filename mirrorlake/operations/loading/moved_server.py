@@ -65,7 +65,8 @@ class AcceptedPlaces:
         was = place_of(self._ledger, contract.name)
         if was is None:
             raise SourceError("from where on its log has to be read is not known")
-        refuse_unfollowable(self._connection, self._source, {contract.database})
+        own = (contract.database, contract.table)
+        refuse_unfollowable(self._connection, self._source, {own})
         # Most tables are at one place.
         place = self._found.get(was.to_text())
         if place is None:

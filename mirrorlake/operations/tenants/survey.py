@@ -244,7 +244,9 @@ def _refuse_unfollowed(
     """
     from mirrorlake.sources.mysql.following.log_state import refuse_unfollowable
 
-    refuse_unfollowable(connection, source, {database for _, database in resolved.plans})
+    plans = resolved.plans.values()
+    tables = {(plan.table.database, plan.table.name) for plan in plans}
+    refuse_unfollowable(connection, source, tables)
     for place, plan in [*resolved.plans.items()]:
         try:
             refuse_unlogged(plan, UNFOLLOWED_STEP)

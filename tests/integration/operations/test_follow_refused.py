@@ -9,18 +9,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pydantic import SecretStr
 
+from mirrorlake.config.source_url import parse_source_url
 from mirrorlake.destinations.base import Identifier
-from mirrorlake.errors import MirrorlakeError
-from mirrorlake.operations.loading.sync import sync_table
+from mirrorlake.errors import MirrorlakeError, SchemaError, SourceError
+from mirrorlake.init.choice import Choice
+from mirrorlake.init.survey import survey_server
+from mirrorlake.operations.loading.sync import load_table, sync_table
 from mirrorlake.operations.repairing.repair import repair_table
 from mirrorlake.proof.comparing.report import Ask
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.runtime.embedded.server import EmbeddedServer
 from mirrorlake.schema.own_columns import DELETED_AT
+from mirrorlake.sources.mysql.following import log_state
+from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.workspace import Workspace
 from tests.integration.conftest import PASSWORD, USER, Place, write_config
 from tests.integration.operations.test_follow_log import LOG, TABLE, assert_equal, kinds, sync_all
@@ -238,3 +244,42 @@ def test_a_database_that_is_not_logged_is_refused(
             sync_all(workspace)
             assert_equal(workspace, own)
             assert kinds(workspace, "t") == ["initial", "log"]
+
+
+def test_a_database_that_is_spelled_otherwise_is_refused(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that folds case answers to any spelling, and logs its own: no change was seen."""
+    fold = ("--lower-case-table-names=1",)
+    with MariaDB.start(tmp_path / "mysql", extra_args=fold) as own:
+        own.create_user(USER, PASSWORD)
+        with own.admin() as admin, admin.cursor() as cursor:
+            cursor.execute("CREATE DATABASE Shop")
+            cursor.execute("CREATE TABLE Shop.t (id INT PRIMARY KEY)")
+            cursor.execute("CREATE TABLE Shop.f (id INT PRIMARY KEY)")
+            tables = {"t": {"mode": "binlog", "key": ["id"]}, "f": {"mode": "full", "key": ["id"]}}
+            config = write_config(place.folder, own, {"Shop": {"tables": tables}})
+            workspace = Workspace.open(config, spark=place.spark)
+            for table in tables:
+                with pytest.raises(SchemaError, match=r"no database Shop .*; did you mean 'shop'"):
+                    load_table(workspace, config.table(table))
+            config = write_config(place.folder, own, {"shop": {"tables": tables}})
+            workspace = Workspace.open(config, spark=place.spark)
+            sync_all(workspace)
+            cursor.execute("INSERT INTO SHOP.T VALUES (1)")
+            cursor.execute("INSERT INTO SHOP.F VALUES (1)")
+            sync_all(workspace)
+            assert_equal(workspace, own)
+            assert kinds(workspace, "t") == ["initial", "log"]
+            # Where names keep their case (macOS), the log may have another.
+            monkeypatch.setattr(log_state, "lowered_when_found", lambda _: True)
+            cursor.execute("INSERT INTO shop.t VALUES (2)")
+            sync_all(workspace)
+            assert_equal(workspace, own)
+            with session(config.sources["s"]) as connection:
+                log_state.refuse_unfollowable(connection, config.sources["s"], {("shop", "t")})
+                with pytest.raises(SourceError, match=r"may call shop\.T by a name in lower"):
+                    log_state.refuse_unfollowable(connection, config.sources["s"], {("shop", "T")})
+        url = f"mysql://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{own.port}/SHOP"
+        found = survey_server(parse_source_url(url), None, Choice())
+        assert [(one.database, one.table) for one in found.tables] == [("shop", "f"), ("shop", "t")]

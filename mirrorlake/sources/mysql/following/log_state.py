@@ -139,9 +139,9 @@ def new_server_id(connection: Connection[Any]) -> int:
 
 
 def refuse_unfollowable(
-    connection: Connection[Any], source: SourceConfig, databases: Collection[str]
+    connection: Connection[Any], source: SourceConfig, tables: Collection[tuple[str, str]]
 ) -> None:
-    """See that a server logs all that is needed to follow tables of these databases.
+    """See that a server logs all that is needed to follow these tables (database, name).
 
     Raises:
         SourceError: it does not; all of what it lacks, with what to run.
@@ -155,6 +155,7 @@ def refuse_unfollowable(
             next_step=f"{steps_to(missing)}. Sessions that are open keep what they have",
         )
     only, never = _filters(connection)
+    databases = {database for database, _ in tables}
     lacking = sorted(name for name in databases if name in never or (only and name not in only))
     if lacking:
         raise SourceError(
@@ -163,6 +164,26 @@ def refuse_unfollowable(
             source=source.name,
             next_step="Take that out of the server's configuration, or use another mode there",
         )
+    mixed = sorted(".".join(names) for names in tables if names != (*map(str.lower, names),))
+    if mixed and lowered_when_found(connection):
+        raise SourceError(
+            f"source {source.name}: its binary log may call {', '.join(mixed)} by a name in lower "
+            "case (`lower_case_table_names` is 2): changes would not be found",
+            source=source.name,
+            next_step="Use another mode there",
+        )
+
+
+def lowered_when_found(connection: Connection[Any]) -> bool:
+    """Whether tables keep the case of their names and are found without regard to it, as on macOS.
+
+    Source: MySQL 8.0 manual, 9.2.3 "Identifier Case Sensitivity".
+
+    Raises:
+        SourceError: the server was lost.
+    """
+    [(lowered,)] = rows_of(connection, "SELECT @@GLOBAL.lower_case_table_names")
+    return int(lowered) == 2
 
 
 def _filters(connection: Connection[Any]) -> tuple[set[str], set[str]]:

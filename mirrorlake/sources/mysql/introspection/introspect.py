@@ -35,7 +35,8 @@ SELECT COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARA
        LOCATE('MariaDB', VERSION()), COLUMN_DEFAULT
 FROM information_schema.COLUMNS WHERE {where} ORDER BY {of}, ORDINAL_POSITION"""
 _TABLES = """
-SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT, TABLE_TYPE FROM information_schema.TABLES
+SELECT {of}, ENGINE, TABLE_ROWS, TABLE_COMMENT, TABLE_TYPE, TABLE_SCHEMA
+FROM information_schema.TABLES
 WHERE {where} AND TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY {of}"""
 # Only an equality spares the server from opening every table of the database.
 _ONE_TABLE = {"of": "TABLE_NAME", "where": "TABLE_SCHEMA = %s AND TABLE_NAME = %s"}
@@ -58,6 +59,17 @@ def read_databases(connection: Connection[Any]) -> tuple[str, ...]:
     """The names of the databases that this user may see, the system's own left out, in order."""
     found = rows_of(connection, "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA ORDER BY 1")
     return tuple(str(name) for (name,) in found if str(name).lower() not in _SYSTEM_DATABASES)
+
+
+def spelled(connection: Connection[Any], database: str) -> str:
+    """A database's name as the server has it: with ``lower_case_table_names`` it answers to others.
+
+    Raises:
+        SourceError: the server could not be queried.
+    """
+    sql = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = %s"
+    found = [str(name) for (name,) in rows_of(connection, sql, (database,))]
+    return found[0] if len(found) == 1 else database
 
 
 def read_listing(connection: Connection[Any], database: str) -> dict[str, str]:
@@ -99,7 +111,8 @@ def read_tables(
     *,
     foreign_keys: bool = False,
 ) -> tuple[SourceTable, ...]:
-    """Every base table of a database, in the order of their names; views are left out.
+    """Every base table of a database, in the order of their names; views are left out. A database
+    whose name is spelled otherwise has none.
 
     Args:
         table: this one alone, and those that the server takes for one name with it.
@@ -137,7 +150,9 @@ def read_tables(
             comment=str(comment or ""),
             versioned=str(kind).upper() == _VERSIONED,
         )
-        for name, engine, rows, comment, kind in ask(_TABLES)
+        for name, engine, rows, comment, kind, listed_in in ask(_TABLES)
+        # `lower_case_table_names` finds Shop, too, whose changes are logged as those of shop.
+        if str(listed_in) == database
     )
 
 
@@ -187,7 +202,7 @@ def read_in_databases(
             comment=str(comment or ""),
             versioned=str(kind).upper() == _VERSIONED,
         )
-        for database, engine, rows, comment, kind in ask(_TABLES)
+        for database, engine, rows, comment, kind, _ in ask(_TABLES)
         if str(database) in databases and str(database) not in alike
     }
     for database in sorted(alike & {*databases}):
@@ -251,9 +266,12 @@ def read_contracted(
 
 
 def _missing(connection: Connection[Any], database: str, table: str) -> SchemaError:
-    listed = read_listing(connection, database)
+    databases, listed = read_databases(connection), read_listing(connection, database)
     words = f"MySQL has no table {database}.{table} that this user may read"
-    if table in listed:
+    if database not in databases:
+        words = f"MySQL has no database {database} that this user may see"
+        words += nearest(database, set(databases))
+    elif table in listed:
         words = f"{database}.{table} is a {listed[table]}, and only tables are mirrored"
     else:
         words += nearest(table, [name for name, kind in listed.items() if kind == "table"])
