@@ -32,11 +32,7 @@ from mirrorlake.operations.following.retries import Retries, Retry
 from mirrorlake.operations.following.round_upkeep import RoundUpkeep
 from mirrorlake.operations.following.tenant_rounds import ReadingBeside, TenantRounds
 from mirrorlake.operations.loading.binlog.following_table import FollowingTable
-from mirrorlake.operations.loading.follow_log import (
-    Followed,
-    follow_tables,
-    resolve_following,
-)
+from mirrorlake.operations.loading.follow_log import Followed, follow_tables, resolve_following
 from mirrorlake.operations.loading.moved_server import move_to_server, moved_tables
 from mirrorlake.operations.loading.results import SyncResult, add_results
 from mirrorlake.operations.loading.sync_tables import load_tables, sync_tables

@@ -359,22 +359,14 @@ def test_lake_and_ledger_that_are_older_than_the_records_write_none_behind_them(
     workspace = with_records(engine_for({"t": LOG}), place, files(tmp_path))
     load(workspace)
     publish(workspace)
-    sql("INSERT INTO t VALUES (2, 'b', 2)")
-    load(workspace)
-    publish(workspace)
-    before = read_files(tmp_path)
     # What the newer lake published last, under a number that this one gives out next.
-    [*_, manifest] = sorted(tmp_path.rglob("*_manifest.json"))
+    [manifest] = tmp_path.rglob("*_manifest.json")
     text = json.loads(manifest.read_text())
     taken = text["loads"][0][0] + 1
-    for old in sorted(manifest.parent.glob(f"{taken - 1:014d}_*")):
-        old.rename(old.with_name(old.name.replace(f"{taken - 1:014d}", f"{taken:014d}")))
-    renamed = manifest.with_name(f"{taken:014d}_manifest.json")
-    text["loads"] = [[taken, "of-the-newer-lake"]]
-    for entry in text["files"]:
-        entry["name"] = entry["name"].replace(f"{taken - 1:014d}", f"{taken:014d}")
-    renamed.write_text(json.dumps(text))
-    sql("INSERT INTO t VALUES (3, 'c', 3)")
+    text |= {"loads": [[taken, "of-the-newer-lake"]], "records": 0, "files": []}
+    manifest.with_name(f"{taken:014d}_manifest.json").write_text(json.dumps(text))
+    before = read_files(tmp_path)
+    sql("INSERT INTO t VALUES (2, 'b', 2)")
     load(workspace)
     contract = workspace.config.table("t")
     for _ in range(2):
