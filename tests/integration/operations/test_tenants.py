@@ -796,7 +796,10 @@ def test_a_tenant_that_is_dropped_is_kept(
     again = tenants.sync()
     assert (again.gone, again.kept) == ((), {f"s.{tenants.name('b')}": 2})
     print_synced([again])
-    assert "1 tenant is gone from MySQL or left out, and still in every total" in capsys.readouterr().out
+    assert (
+        "1 tenant is gone from MySQL or left out, and still in every total"
+        in capsys.readouterr().out
+    )
     assert tenants.name("b") in tenants.deduped("id")
     found = check(tenants)
     assert (found.verdict, verdicts(found)) == ("equal", {"a": "equal", "b": "gone"})
