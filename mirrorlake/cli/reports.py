@@ -36,6 +36,7 @@ class Checked:
         rows: in MySQL, or in the files that landed; and in the lake.
         waiting: rows that are too new to be compared.
         notes: what a line about it says, too.
+        repairable: rows differ, and `repair` reads them again.
     """
 
     table: str
@@ -45,6 +46,7 @@ class Checked:
     rows: tuple[int, int]
     notes: tuple[str, ...] = ()
     waiting: int = 0
+    repairable: bool = False
 
 
 def print_checked(found: Sequence[Checked]) -> None:

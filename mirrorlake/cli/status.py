@@ -50,7 +50,8 @@ def status(
     A model is shown if others changed its table in the lake.
 
     Ends with 6 if the lake is not as the ledger has it. --strict is for monitors: it ends with 0
-    only if every table is loaded, folded, decided on and found equal by its newest check.
+    only if every table is loaded, folded and decided on, and no check found a difference in rows
+    that none has found equal since.
     """
     from mirrorlake.ledger import Ledger
     from mirrorlake.operations.status.all_tables import all_statuses, named_tables

@@ -21,7 +21,7 @@ from mirrorlake.cli import show
 from mirrorlake.cli.attention import ATTENTION, print_summary
 from mirrorlake.cli.contract import open_contract
 from mirrorlake.cli.tenants import end_partly, print_synced
-from mirrorlake.config import Config, Mirrored, TableContract
+from mirrorlake.config import Config, Mirrored
 from mirrorlake.errors import ConfigError, LedgerError, SourceHeld
 from mirrorlake.operations.mirrored.kinds import sync_any
 from mirrorlake.operations.mirrored.sync_run import SyncOptions, SyncRun
@@ -68,9 +68,10 @@ def sync(
     others, nor does a tenant. --tenant and --again are for tables of tenants.
 
     Ends with the first failure's code, with 4 if only tenants failed, and with 10 if nothing failed
-    and not all is right: a layer was put right, loads are unproved, held back or not complete, the
-    newest check found a difference, rows are only in the mirror, or columns wait for a decision. A
-    source that is held changes no exit code. Tables that failed for one reason share an error.
+    and not all is right: a layer was put right, loads are unproved, held back or not complete, a
+    check found a difference that stands, rows are only in the mirror, or columns wait for a
+    decision. A source that is held changes no exit code. Tables that failed for one reason share
+    an error.
     """
     config = open_contract(config_path)
     if accept_smaller and not tables:
@@ -94,7 +95,7 @@ def sync(
     synced = [one for one in (*chosen, *tenants) if one.name not in stopped]
     done.published, unpublished = publish_all(config, synced)
     done.stopped.extend(unpublished)
-    done.look_for_attention(config, chosen)
+    done.look_for_attention(config, [*chosen, *tenants])
     if as_json:
         show.print_json(done.as_json())
     else:
@@ -154,7 +155,7 @@ class _Done:
         held = [(t, str(e)) for t, e in self.stopped if isinstance(e, SourceHeld)]
         return held + [(one.table, why) for one in self.tenants for why in one.held.values()]
 
-    def look_for_attention(self, config: Config, chosen: Sequence[TableContract]) -> None:
+    def look_for_attention(self, config: Config, chosen: Sequence[Mirrored]) -> None:
         """Find what is not right of the tables that did not fail; where the ledger can't be read
         any more, that is one failure more."""
         from mirrorlake.ledger import Ledger

@@ -192,7 +192,8 @@ def _check_mirrored(workspace: Workspace, contract: TableContract, terms: CheckT
 
     notes = (*notes_of(report), *clean_notes(layers, held, suspects))
     rows = (report.source.rows, report.lake.rows)
-    return Checked(contract.name, verdict, words, show_it, rows, notes, report.waiting)
+    repairable = report.verdict == "different"
+    return Checked(contract.name, verdict, words, show_it, rows, notes, report.waiting, repairable)
 
 
 def clean_notes(
@@ -227,7 +228,7 @@ def _check_everything(config: Config, terms: CheckTerms) -> int:
     else:
         print_checked(done.results)
         print_tally("checked", verdicts, done.failures)
-        if wrong := [one.table for one in done.results if one.verdict == "different"]:
+        if wrong := [one.table for one in done.results if one.repairable]:
             which = f"repair {shlex.quote(wrong[0])}" if len(wrong) == 1 else "repair"
             words = f"Next: `mirrorlake {which}` reads the rows that differ again"
             words += "" if len(wrong) == 1 else f" of all tables; or one by one: {', '.join(wrong)}"

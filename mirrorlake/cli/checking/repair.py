@@ -211,6 +211,11 @@ def _repair_everything(config: Config, options: dict[str, Any], *, as_json: bool
     every_table(config)
     left_out, seen = _left_out(config), _Everything()
     chosen = [one for one in config.tables if one.name not in left_out]
+    if not chosen:
+        raise ConfigError(
+            "the contract file has no table that is repaired by what differs",
+            next_step="; ".join(f"{name}: {why}" for name, why in left_out.items()),
+        )
     with Workspace.open(config) as workspace:
         looks = _look_at_all(workspace, chosen, options, seen, as_json=as_json)
         if not as_json:

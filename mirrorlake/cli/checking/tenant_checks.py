@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -65,6 +66,10 @@ def _print_checked(found: TenantsChecked) -> None:
     if len(others) > MOST_SHOWN:
         more = f"  and {len(others) - MOST_SHOWN:,} more: --json lists them all"
         show.console.print(more, highlight=False)
+    if any(one.verdict == "different" for one in others):
+        again = f"`mirrorlake sync {quote(found.table)} --tenant DATABASE --again`"
+        words = f"  Next: {again} reads a tenant that differs again; then check it"
+        show.console.print(escape(words), highlight=False, soft_wrap=True)
     if found.unread:
         some = ", ".join(found.unread[:MOST_SHOWN])
         words = f"  {plural(len(found.unread), 'tenant')} that no sync has seen yet: {some}"

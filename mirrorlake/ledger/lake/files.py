@@ -144,18 +144,20 @@ class Files:
             with self._database.begin() as connection:
                 connection.execute(LAYER_PROOFS.insert(), rows)
 
-    def damaged_raw(self) -> dict[str, str]:
-        """The tables whose raw files were not those that their loads wrote by the newest look at
-        them: what was found."""
-        newest = (
-            sa.select(sa.func.max(LAYER_PROOFS.c.number))
-            .where(LAYER_PROOFS.c.layer == "raw")
-            .group_by(LAYER_PROOFS.c.table_name)
+    def different_layers(self) -> dict[str, dict[str, str]]:
+        """By table: the layers that were not as they should be by the newest look at each, and what
+        was found."""
+        newest = sa.select(sa.func.max(LAYER_PROOFS.c.number)).group_by(
+            LAYER_PROOFS.c.table_name, LAYER_PROOFS.c.layer
         )
         wanted = (LAYER_PROOFS.c.number.in_(newest), LAYER_PROOFS.c.verdict == "different")
-        query = sa.select(LAYER_PROOFS.c.table_name, LAYER_PROOFS.c.words).where(*wanted)
+        columns = (LAYER_PROOFS.c.table_name, LAYER_PROOFS.c.layer, LAYER_PROOFS.c.words)
+        query = sa.select(*columns).where(*wanted).order_by(LAYER_PROOFS.c.number)
+        found: dict[str, dict[str, str]] = {}
         with self._database.read() as connection:
-            return {str(table): str(words) for table, words in connection.execute(query)}
+            for table, layer, words in connection.execute(query):
+                found.setdefault(str(table), {})[str(layer)] = str(words)
+        return found
 
     def layer_proofs(self, table: str, *, everything: bool = False) -> list[LayerProof]:
         """The newest verdict on each layer of a table, or all of them; oldest first."""

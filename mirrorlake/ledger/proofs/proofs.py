@@ -66,18 +66,11 @@ class Proofs:
         with self._database.read() as connection:
             return set(connection.scalars(sa.select(PROOFS.c.table_name).distinct()))
 
-    def open_checks(self) -> dict[str, tuple[str, int]]:
-        """The tables whose newest check was not equal: its verdict, and how many rows it left."""
-        newest = sa.select(sa.func.max(PROOFS.c.number)).group_by(PROOFS.c.table_name)
-        checks = sa.select(PROOFS.c.check_id).where(PROOFS.c.number.in_(newest))
-        columns = (PROOFS.c.table_name, PROOFS.c.verdict, PROOFS.c.differences)
-        wanted = (PROOFS.c.check_id.in_(checks), PROOFS.c.verdict != "equal")
-        found: dict[str, tuple[str, int]] = {}
+    def not_equal_tables(self) -> set[str]:
+        """The tables of which any check, however old, found rows that are not equal."""
+        query = sa.select(PROOFS.c.table_name).where(PROOFS.c.verdict != "equal").distinct()
         with self._database.read() as connection:
-            for table, verdict, rows in connection.execute(sa.select(*columns).where(*wanted)):
-                if verdict == "different" or table not in found:
-                    found[table] = (verdict, rows)
-        return found
+            return set(connection.scalars(query))
 
     def proof_offset(self, table: str) -> str | None:
         """The key at which a table's next chunk begins; None for the beginning."""

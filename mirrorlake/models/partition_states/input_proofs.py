@@ -19,8 +19,8 @@ from mirrorlake.models.compile.dependencies import Input, MirrorInput
 from mirrorlake.operations.planning.planned_steps import UnprovedInput
 from mirrorlake.proof.coverage.covered import is_covered
 from mirrorlake.proof.coverage.days import Proved, proved_days
+from mirrorlake.proof.coverage.open_checks import open_check_of
 from mirrorlake.proof.coverage.outdated_proofs import aged_proofs
-from mirrorlake.runtime.plural import plural
 from mirrorlake.serving.catalogue import Catalogue
 
 _DAY = timedelta(days=1)
@@ -105,14 +105,13 @@ class InputProofs:
         proofs, loads = ledger.proofs(name), ledger.successful_loads(name)
         proved = proved_days(proofs, loads, mark[0] if mark else None)
         begins = ledger.first_day(name) or contract.start
-        unproved, newest = ledger.unproved(name), ledger.open_checks().get(name)
+        unproved, wrong = ledger.unproved(name), open_check_of(ledger, name)
         if unproved is not None:
             return _TableProof(contract, begins, None, f"unproved: {unproved.reason}")
         if not proofs:
             return _TableProof(contract, begins, None, "never checked")
-        if newest is not None:
-            words = f"its newest check was {newest[0]} ({plural(newest[1], 'row')})"
-            return _TableProof(contract, begins, proved, words)
+        if wrong is not None:
+            return _TableProof(contract, begins, proved, wrong.words)
         if proved is None and self._is_whole(contract):
             return _TableProof(contract, None, None, "")
         return _TableProof(contract, begins, proved, "not compared since they were last written")

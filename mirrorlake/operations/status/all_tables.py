@@ -49,7 +49,7 @@ class AllStatuses:
         Raises:
             LedgerError: the ledger can't be read.
         """
-        return not_right(ledger, self.contracts, self.every, self.published)
+        return not_right(ledger, self.mirrored, self.every, self.published)
 
 
 def named_tables(config: Config, names: Sequence[str]) -> list[Mirrored]:

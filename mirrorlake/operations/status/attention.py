@@ -10,17 +10,18 @@ What belongs here: what it is, by table, and in which words. What doesn't: the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Final, Protocol
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import Mirrored, TableContract, TenantTable
 from mirrorlake.ledger import Hold, Ledger
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.publishers import PUBLISHERS
 from mirrorlake.operations.tenants.results import TenantsSynced
+from mirrorlake.proof.coverage.open_checks import OpenCheck, find_open_checks
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.columns.exchanged import EXCHANGED, exchanged_name
 from mirrorlake.table.columns.new_columns import HIDDEN, held_by, hidden_name, why_held
@@ -35,11 +36,14 @@ _LABELS: Final = {
     "unproved": "unproved",
     "held back": "held back by a prepared transaction",
     "waiting": "not complete",
-    "different": "different by the newest check",
+    "different": "different by a check",
     "surplus": "with rows that only the mirror has",
     "held columns": "with columns held out of clean",
     "snapshots": "with snapshots to decide on",
 }
+
+_TENANTS: Final = 3
+"""Tenants that are named, at most."""
 
 
 def labels() -> Mapping[str, str]:
@@ -101,8 +105,8 @@ class LedgerFacts:
     exchanged: Mapping[str, str]
     hidden: Mapping[str, str]
     surplus: Mapping[str, str]
-    open_checks: Mapping[str, tuple[str, int]]
-    damaged_raw: Mapping[str, str]
+    open_checks: Mapping[str, OpenCheck]
+    different_layers: Mapping[str, Mapping[str, str]]
 
 
 def read_facts(ledger: Ledger, *, folds: bool = True) -> LedgerFacts:
@@ -125,8 +129,8 @@ def read_facts(ledger: Ledger, *, folds: bool = True) -> LedgerFacts:
         exchanged=ledger.definitions(EXCHANGED),
         hidden=ledger.definitions(HIDDEN),
         surplus=ledger.definitions(SURPLUS),
-        open_checks=ledger.open_checks(),
-        damaged_raw=ledger.damaged_raw(),
+        open_checks=find_open_checks(ledger),
+        different_layers=ledger.different_layers(),
     )
 
 
@@ -147,15 +151,12 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
         add("waiting", f"loads are not folded: `mirrorlake sync {quote(name)}` folds them")
     if name in facts.chunked:
         add("waiting", f"a load is not read to its end: `mirrorlake sync {quote(name)}` resumes it")
-    verdict, rows = facts.open_checks.get(name, ("", 0))
-    if verdict == "different":
-        what = plural(rows, "row differs", "rows differ")
-        add(
-            "different",
-            f"{what} by its newest check: `mirrorlake repair {quote(name)}` reads them again",
-        )
-    if words := facts.damaged_raw.get(name):
-        add("different", f"raw, by its newest check: {words}")
+    check = facts.open_checks.get(name)
+    if check is not None and check.verdict == "different":
+        what = plural(check.rows, "row differs", "rows differ")
+        words = f"{what} by a check of {check.at:%Y-%m-%d %H:%M}, and none found them equal since"
+        add("different", f"{words}: `mirrorlake repair {quote(name)}` reads them again")
+    found += layers_attention(contract, facts)
     if words := surplus_words(facts.surplus.get(SURPLUS + name)):
         add("surplus", f"{words}: `mirrorlake repair {quote(name)} --deletes` looks for them")
     for words in why_held(ledger, contract, undecided_columns(contract, facts)):
@@ -165,9 +166,41 @@ def attention_of(ledger: Ledger, contract: TableContract, facts: LedgerFacts) ->
     return found
 
 
+def layers_attention(contract: TableContract, facts: LedgerFacts) -> Iterator[Attention]:
+    """The layers of a table that were not as they should be by the newest look at each. Cuts are
+    none of them: each is a state of its own, of which its own command tells."""
+    name, remedy = contract.name, "refold" if contract.clean == "table" else "sync"
+    for layer, found in facts.different_layers.get(name, {}).items():
+        words = f"{layer}, by its newest check: {found}"
+        if layer == "clean":
+            words += f": `mirrorlake {remedy} {quote(name)}` makes it again, then check it"
+        if not layer.startswith("cut: "):
+            yield Attention(name, "different", words)
+
+
+def tenants_attention(ledger: Ledger, table: TenantTable) -> Iterator[Attention]:
+    """The tenants that differ by their newest checks.
+
+    Raises:
+        LedgerError: the ledger can't be read.
+    """
+    known = ledger.tenants(table.name).values()
+    names = [f"{t.source}.{t.database}" for t in known if t.verdict_now == "different"]
+    if names:
+        more = f" and {len(names) - _TENANTS:,} more" if len(names) > _TENANTS else ""
+        shown, called = ", ".join(names[:_TENANTS]) + more, quote(table.name)
+        words = plural(len(names), "tenant differs", "tenants differ")
+        yield Attention(
+            table.name,
+            "different",
+            f"{words} by the newest check ({shown}): `mirrorlake tenants {called}` shows why, and "
+            f"`mirrorlake sync {called} --tenant DATABASE --again` reads one again; then check it",
+        )
+
+
 def find_attention(
     ledger: Ledger,
-    contracts: Sequence[TableContract],
+    mirrored: Sequence[Mirrored],
     results: Sequence[SyncResult] = (),
     tenants: Sequence[TenantsSynced] = (),
 ) -> list[Attention]:
@@ -183,11 +216,16 @@ def find_attention(
     done = [*results, *tenants]
     found = [Attention(one.table, "put right", words) for one in done for words in one.put_right]
     found += [Attention(r.table, "held back", r.held_back) for r in results if r.held_back]
-    if contracts:
+    if mirrored:
         facts = read_facts(ledger, folds=False)
-        for contract in contracts:
+        for contract in mirrored:
             # What is held is among the sync's outcomes.
-            found += [x for x in attention_of(ledger, contract, facts) if x.kind != "held"]
+            seen = (
+                tenants_attention(ledger, contract)
+                if isinstance(contract, TenantTable)
+                else attention_of(ledger, contract, facts)
+            )
+            found += [x for x in seen if x.kind != "held"]
     found += [
         Attention(one.table, "held columns", words) for one in tenants for words in one.why_held
     ]

@@ -16,6 +16,7 @@ from mirrorlake.config import TableContract
 from mirrorlake.ledger import Hold, Ledger, Load, Refusal, Stamp
 from mirrorlake.ledger.records import Unproved
 from mirrorlake.operations.publishers import PublicationStatus
+from mirrorlake.proof.coverage.open_checks import OpenCheck
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.commits.heads import MovedTable
@@ -43,7 +44,7 @@ class KnownOfAll:
     columns: Mapping[str, Sequence[str]]
     known_columns: Mapping[str, frozenset[str]]
     looks: Mapping[str, str]
-    open_checks: Mapping[str, tuple[str, int]]
+    open_checks: Mapping[str, OpenCheck]
     proved: frozenset[str]
     marks: Mapping[str, tuple[datetime, str]]
     stamps: Mapping[str, Stamp]

@@ -10,14 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import Final
 
-from mirrorlake.config import TableContract
+from mirrorlake.config import Mirrored, TableContract, TenantTable
 from mirrorlake.ledger import Ledger
 from mirrorlake.operations.publishers import PublicationStatus
 from mirrorlake.operations.status.attention import (
     Attention,
     attention_of,
     gravest_first,
+    layers_attention,
     read_facts,
+    tenants_attention,
 )
 from mirrorlake.operations.status.table_status import TableStatus
 from mirrorlake.table.meaning import edits_of
@@ -36,7 +38,7 @@ _STATES: Final[Mapping[str, str]] = {
 
 def not_right(
     ledger: Ledger,
-    contracts: Sequence[TableContract],
+    mirrored: Sequence[Mirrored],
     found: Sequence[TableStatus],
     others: Mapping[str, Mapping[str, PublicationStatus]],
 ) -> list[Attention]:
@@ -44,7 +46,7 @@ def not_right(
     gravest first; none where they are.
 
     Args:
-        contracts: of the tables among ``found`` that are no tables of tenants.
+        mirrored: the tables among ``found``.
         others: what was published of what is no mirrored table: its name → by publisher.
 
     Raises:
@@ -52,7 +54,13 @@ def not_right(
     """
     facts, receipts = read_facts(ledger), ledger.newest_receipts()
     seen: list[Attention] = []
-    for contract in (one for one in contracts if not one.landed):
+    for table in mirrored:
+        seen += tenants_attention(ledger, table) if isinstance(table, TenantTable) else ()
+    contracts = [one for one in mirrored if isinstance(one, TableContract)]
+    for contract in contracts:
+        if contract.landed:
+            seen += layers_attention(contract, facts)
+            continue
         seen += attention_of(ledger, contract, facts)
         if edits := edits_of(receipts.get(contract.name), contract):
             words = f"since it was loaded, {edits}: `mirrorlake sync {quote(contract.name)}`"

@@ -22,6 +22,7 @@ from mirrorlake.operations.status.known_of_all import KnownOfAll
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.operations.status.tenants import tenants_status
 from mirrorlake.proof.coverage.coverage import ProofStatus, proof_since_mark
+from mirrorlake.proof.coverage.open_checks import find_open_checks
 from mirrorlake.runtime.plural import plural
 from mirrorlake.table.columns.clean_columns import LOOKS, look_name, read_look, undecided
 from mirrorlake.table.columns.exchanged import EXCHANGED
@@ -60,7 +61,7 @@ def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> 
         columns=ledger.newest_columns(),
         known_columns=ledger.all_known_columns(),
         looks=ledger.definitions(LOOKS),
-        open_checks=ledger.open_checks(),
+        open_checks=find_open_checks(ledger),
         proved=frozenset(ledger.proved_tables()),
         marks=ledger.newest_marks(),
         stamps=ledger.stamps(names),
@@ -192,9 +193,7 @@ def _checks(
     if proved or by_checks is None:
         found.append(_loaded_words(good.receipt))
     found += [by_checks.words] if by_checks is not None else []
-    if name in known.open_checks:
-        verdict, rows = known.open_checks[name]
-        found.append(f"newest check {verdict}: {plural(rows, 'row')}")
+    found += [known.open_checks[name].words] if name in known.open_checks else []
     found += [words] if (words := surplus_words(known.surplus.get(SURPLUS + name))) else []
     found += _of_columns(good.receipt, contract, known)
     if good.receipt.future:

@@ -71,6 +71,36 @@ def newest_of(proofs: Iterable[Proof]) -> Newest:
     return Newest(by_keys, others, False)
 
 
+def open_proofs(proofs: Iterable[Proof]) -> list[Proof]:
+    """Those of a table's proofs, the newest first, that found no equality, and of whose rows none
+    has been found equal since; no more of them is read than it takes.
+
+    An undecided check closes no difference. What was found by a day is closed by the day's next
+    check; what was found by a condition, by checks of all keys alone: the ledger does not keep
+    conditions.
+    """
+    found: list[Proof] = []
+    every: list[Ends] = []
+    decided: list[Ends] = []
+    newest: dict[tuple[object, bool], str] = {}
+    for proof in proofs:
+        ends, undecided = (proof.lo, proof.hi), proof.verdict == "undecided"
+        closed = proof.verdict == "equal" or is_covered(ends, every if undecided else decided)
+        if proof.asked in BY_KEYS:
+            every.append(ends)
+            decided += [] if undecided else [ends]
+        elif proof.day is not None or undecided:
+            # A check's own ranges don't close each other.
+            check = newest.setdefault((proof.day, undecided), proof.check_id)
+            closed = (
+                closed or check != proof.check_id or (undecided and (proof.day, False) in newest)
+            )
+        found += [] if closed else [proof]
+        if proof.lo is None and is_covered((None, None), decided):
+            break
+    return found
+
+
 def is_covered(ends: Ends, ranges: Sequence[Ends]) -> bool:
     """Whether ranges surely hold, together, every key of one."""
     low, high = ends

@@ -91,7 +91,8 @@ def test_a_check_that_was_not_equal_says_so(proved: Proved) -> None:
     proved.check("equal")
     proved.check("undecided", minutes=1)
     assert proved.said((1, 1)) == [
-        "1 read 1 day of s.d.sales (2024-03-01): its newest check was undecided (3 rows)"
+        "1 read 1 day of s.d.sales (2024-03-01): "
+        f"undecided as of {NOW + timedelta(minutes=1):%Y-%m-%d %H:%M}: 3 rows"
     ]
 
 

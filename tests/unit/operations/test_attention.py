@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from mirrorlake.cli.main import cli
-from mirrorlake.config import Config
-from mirrorlake.ledger import Ledger, Window
+from mirrorlake.config import Config, TenantTable
+from mirrorlake.ledger import LayerProof, Ledger, Tenant, Window
 from mirrorlake.operations.loading.results import unchanged_result
 from mirrorlake.operations.loading.unchanged import Unchanged
 from mirrorlake.operations.other_writers import moved_lake
@@ -53,9 +53,35 @@ def new_column(ledger: Ledger) -> None:
     ledger.record_schema_version(TABLE, SchemaVersion("t0", columns))
 
 
+def wrong_layer(layer: str) -> Cause:
+    def happen(ledger: Ledger) -> None:
+        proof = LayerProof(
+            check_id="c", table=TABLE, layer=layer, verdict="different", words="1 row too many",
+            compared="every row", rows=4, digest="", expected_rows=3, expected_digest="",
+            snapshots="", through_seq=1, code="1", started_at=datetime.now(UTC), seconds=0.1,
+        )  # fmt: skip
+        ledger.record_layer_proofs([proof, replace(proof, layer="cut: clean")])
+
+    return happen
+
+
+def others_equal(ledger: Ledger) -> None:
+    look(ledger, "1", "5", verdict="different", differences=1, asked="next")
+    look(ledger, "5", None, asked="next")
+
+
+def undecided_since(ledger: Ledger) -> None:
+    look(ledger, None, None, verdict="different", differences=1, check_id="a")
+    look(ledger, None, None, verdict="undecided", differences=1, check_id="b")
+
+
 BY_SYNC: dict[str, tuple[str, Cause]] = {
     "a mark": ("unproved", lambda ledger: ledger.mark_unproved(TABLE, "", "raw lost 1 loads")),
     "a check": ("different", lambda ledger: look(ledger, None, None, verdict="different")),
+    "a check, and an equal one of other keys since": ("different", others_equal),
+    "a check, and an undecided one since": ("different", undecided_since),
+    "a check of raw": ("different", wrong_layer("raw")),
+    "a check of clean": ("different", wrong_layer("clean")),
     "rows of nobody": (
         "surplus",
         lambda ledger: ledger.record_definition(
@@ -155,3 +181,33 @@ def test_what_bigquery_lacks_is_not_right(place: tuple[Config, Ledger]) -> None:
         (one.kind, one.words)
         for one in not_right(ledger, config.tables, with_it, {"m": {"bigquery": there}})
     ] == [("bigquery", "quota")] * 2
+
+
+def test_what_is_found_equal_since_is_right(place: tuple[Config, Ledger]) -> None:
+    config, ledger = place
+    others_equal(ledger)
+    undecided_since(ledger)
+    look(ledger, None, None, check_id="c")
+    assert find_attention(ledger, config.tables) == []
+
+
+def test_tenants_that_differ_are_not_right(place: tuple[Config, Ledger]) -> None:
+    config, ledger = place
+    table = TenantTable(
+        group="shops", table="t", sources=("s",), databases=("db%",),
+        namespaces=config.tables[0].namespaces,
+    )  # fmt: skip
+    at = datetime.now(UTC)
+    known = [
+        Tenant("s", f"db{n}", at, verdict="different" if n else "equal", checked_at=at)
+        for n in range(5)
+    ]
+    ledger.record_tenants(table.name, known)
+    (one,) = find_attention(ledger, [table])
+    assert (one.table, one.kind) == (table.name, "different")
+    assert one.words.startswith(
+        "4 tenants differ by the newest check (s.db1, s.db2, s.db3 and 1 more): "
+    )
+    assert [one] == [x for x in not_right(ledger, [table], [], {}) if x.kind == "different"]
+    ledger.record_tenants(table.name, [replace(t, verdict="equal") for t in known])
+    assert find_attention(ledger, [table]) == []

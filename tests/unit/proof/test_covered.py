@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirrorlake.proof.coverage.covered import current_proofs, is_covered
+from mirrorlake.proof.coverage.covered import current_proofs, is_covered, open_proofs
 from mirrorlake.proof.coverage.days import Days, proved_days, whole_days
 from mirrorlake.proof.ranges.range_ends import is_at_most
 from mirrorlake.proof.ranges.scope import ALL, UNKNOWN, Scope
@@ -261,3 +261,49 @@ def test_which_days_are_old_enough_as_a_whole(
     for other in (ALL, UNKNOWN):
         target.scope = other
         assert whole_days(target) is None
+
+
+def test_a_difference_is_open_until_all_of_its_rows_were_found_equal() -> None:
+    wrong = proof("100", "200", verdict="different")
+
+    def left(*newer: Any, first: Any = wrong) -> list[str]:
+        return [p.check_id for p in open_proofs([*reversed(newer), first])]
+
+    open_still = [wrong.check_id]
+    assert left() == open_still
+    assert left(proof(None, "100"), proof("200", None)) == open_still
+    assert left(proof("100", "150")) == open_still
+    assert left(proof("100", "150"), proof("150", "300")) == []
+    assert left(proof(None, None, "full")) == []
+    # What could not be compared is not equal; what differs again is named once.
+    unsure = proof(None, None, "full", verdict="undecided")
+    assert left(unsure) == [unsure.check_id, *open_still]
+    again = proof("50", "200", verdict="different")
+    assert left(again) == [again.check_id]
+    assert left(wrong, first=unsure) == [wrong.check_id, unsure.check_id]
+    assert left(proof(None, None, "full"), first=unsure) == []
+    # Nor does an equal day, or an equal condition.
+    assert left(proof(None, None, "partition", day=MAY)) == open_still
+    assert left(proof(None, None, "where")) == open_still
+
+
+def test_a_day_and_a_condition_are_closed_by_their_own() -> None:
+    day = [
+        proof(None, None, "partition", "a", day=MAY),
+        proof(None, None, "partition", "a", day=MAY, verdict="different"),
+    ]
+    equal = proof(None, None, "partition", "b", day=MAY)
+    other = proof(None, None, "partition", "c", day=date(2026, 5, 2))
+    whole = proof(None, None, "full")
+
+    def left(*newest_last: Any) -> list[str]:
+        return [p.check_id for p in open_proofs(newest_last[::-1])]
+
+    assert left(*day) == left(*day, other) == left(*day, proof("1", "2", "keys")) == ["a"]
+    assert left(*day, equal) == left(*day, whole) == []
+    unsure = proof(None, None, "partition", "d", day=MAY, verdict="undecided")
+    assert left(*day, unsure) == ["d", "a"]
+    assert left(unsure, equal) == []
+    where = proof(None, None, "where", "w", verdict="different")
+    assert left(where, proof(None, None, "where", "x")) == ["w"]
+    assert left(where, whole) == []
