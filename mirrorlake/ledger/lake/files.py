@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database.database import Database, utc_now
+from mirrorlake.ledger.loads.load_rows import hold_load
+from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import LAYER_PROOFS, RAW_FILES
 
 _AT_ONCE = 500
@@ -83,18 +85,23 @@ class Files:
 
     _database: Database
 
+    def record_written_files(self, load: Load, files: Sequence[RawFile]) -> None:
+        """Write down all files that an attempt is about to commit. What was recorded for its load
+        before goes: an attempt that died may have written files that this one does not have.
+
+        Raises:
+            LeaseHeld: another run has taken the load over; nothing was written.
+        """
+        with self._database.begin() as connection:
+            hold_load(connection, load)
+            mine = sa.and_(RAW_FILES.c.table_name == load.table, RAW_FILES.c.seq == load.seq)
+            connection.execute(RAW_FILES.delete().where(mine))
+            _record_files(connection, load.table, files)
+
     def record_raw_files(self, table: str, files: Sequence[RawFile]) -> None:
         """Write down files of raw; what was recorded under their names before is replaced."""
-        rows = [
-            {**vars(f), "table_name": table, "recorded_at": utc_now(), "checked_at": None}
-            for f in files
-        ]
-        for row in rows:
-            row["row_count"] = row.pop("rows")
         with self._database.begin() as connection:
-            _forget_names(connection, table, [f.name for f in files])
-            if rows:
-                connection.execute(RAW_FILES.insert(), rows)
+            _record_files(connection, table, files)
 
     def forget_raw_files(self, table: str, names: Iterable[str]) -> None:
         """These files were taken out of raw by a load of ours."""
@@ -174,6 +181,18 @@ class Files:
             del row["number"]
         found = [LayerProof(**row) for row in rows]
         return found if everything else list({proof.layer: proof for proof in found}.values())
+
+
+def _record_files(connection: sa.Connection, table: str, files: Sequence[RawFile]) -> None:
+    rows = [
+        {**vars(f), "table_name": table, "recorded_at": utc_now(), "checked_at": None}
+        for f in files
+    ]
+    for row in rows:
+        row["row_count"] = row.pop("rows")
+    _forget_names(connection, table, [f.name for f in files])
+    if rows:
+        connection.execute(RAW_FILES.insert(), rows)
 
 
 def _forget_names(connection: sa.Connection, table: str, names: Sequence[str]) -> None:

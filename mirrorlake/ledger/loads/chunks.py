@@ -12,9 +12,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mirrorlake.errors import LeaseHeld, LedgerError
+from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database.database import Database, utc_now
-from mirrorlake.ledger.loads.load_rows import is_running, read_load
+from mirrorlake.ledger.loads.load_rows import hold_load, read_load, taken_over
 from mirrorlake.ledger.records import ChunkedLoad, Lease, Load
 from mirrorlake.ledger.tables import CHUNKED, CHUNKS, LOADS, WINDOWS
 
@@ -60,23 +60,11 @@ class Chunks:
             LeaseHeld: another run has taken the load over; the chunk's files are nobody's.
         """
         with self._database.begin() as connection:
-            # Locks the load's row: a run that takes it over comes before this, or after.
-            mine = connection.execute(
-                LOADS.update().where(is_running(load)).values(state="pending")
-            )
+            hold_load(connection, load)
             chunk = sa.and_(CHUNKS.c.seq == load.seq, CHUNKS.c.number == number)
-            written = (
-                connection.execute(CHUNKS.update().where(chunk).values(receipt=receipt)).rowcount
-                if mine.rowcount
-                else 0
-            )
-            if written != 1:
-                raise LeaseHeld(
-                    f"table {load.table}: load {load.load_id} was taken over by another run",
-                    table=load.table,
-                    next_step="Nothing of this run is visible: see what the other one does",
-                    retryable=True,
-                )
+            written = connection.execute(CHUNKS.update().where(chunk).values(receipt=receipt))
+            if written.rowcount != 1:
+                raise taken_over(load)
 
     def chunked_load(self, table: str) -> ChunkedLoad | None:
         """The load of a table that a run may resume: its newest, chunked and not ended.

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger.records import Load, Receipt, Window
 from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
 
@@ -53,6 +54,28 @@ def is_running(load: Load) -> sa.ColumnElement[bool]:
         LOADS.c.attempt == load.attempt,
         LOADS.c.token == load.token,
         LOADS.c.state == "pending",
+    )
+
+
+def hold_load(connection: sa.Connection, load: Load) -> None:
+    """Lock an attempt's row until the transaction ends: a run that takes the load over comes before
+    this, or after.
+
+    Raises:
+        LeaseHeld: another run has taken it over; what this one has written is nobody's.
+    """
+    held = connection.execute(LOADS.update().where(is_running(load)).values(state="pending"))
+    if held.rowcount != 1:
+        raise taken_over(load)
+
+
+def taken_over(load: Load) -> LeaseHeld:
+    """The error of a run whose load another run has taken over."""
+    return LeaseHeld(
+        f"table {load.table}: load {load.load_id} was taken over by another run",
+        table=load.table,
+        next_step="Nothing of this run is visible: see what the other one does",
+        retryable=True,
     )
 
 

@@ -50,7 +50,6 @@ from mirrorlake.load.protocol.receipts import receipt_of
 from mirrorlake.load.protocol.resume import ChunkCut, basis_of, find_cut, plan_cut, start_of
 from mirrorlake.load.protocol.table_held import check_table_held
 from mirrorlake.load.protocol.verify import commit_proved, form_of_rows, is_verified
-from mirrorlake.load.raw.raw_files import forget_written
 from mirrorlake.load.reloads.backward import count_backward
 from mirrorlake.load.reloads.reload import (
     NOTHING,
@@ -161,7 +160,7 @@ class _WindowLoad:
                 "table %s load %s: %s: a complete copy is made",
                 *(self.attempt.plan.name, self.attempt.load.load_id, why),
             )
-            self._forget_read(receipts)
+            receipts.clear()  # their files go when no snapshot names them any more
             complete = [without_delta(chunk, why) for chunk in self.chunks]
             return dataclasses.replace(self, chunks=complete)._land(receipts)
 
@@ -209,14 +208,6 @@ class _WindowLoad:
             return commit_proved(attempt, rows, commit, bounds, receipts)
         prove = partial(prove_delta, attempt, self.chunks[0], copying, rows)
         return commit_proved(attempt, rows, commit, bounds, receipts, prove)
-
-    def _forget_read(self, receipts: list[ChunkReceipt]) -> None:
-        """Forget what was read and written of a copy that can't be written as changes: its files
-        go when no snapshot names them any more."""
-        names = [path for receipt in receipts for path in receipt.paths]
-        ledger, location = self.attempt.workspace.ledger, self.chunks[0].location
-        forget_written(ledger, self.attempt.load, location, names)
-        receipts.clear()
 
     def _read_chunks(self, receipts: list[ChunkReceipt]) -> Progress:
         """Read the chunks that have no receipt yet, or carry them over; each receipt is added, and

@@ -61,6 +61,9 @@ def record_written(ledger: Ledger, load: Load, location: str, metrics: Mapping[s
     by path.
 
     Before the commit: a death right after it leaves no file without its record.
+
+    Raises:
+        LeaseHeld: another run has taken the load over; nothing was written.
     """
     recorded = {path: FileMetrics.from_json(text) for path, text in metrics.items() if text}
     files = [
@@ -68,8 +71,7 @@ def record_written(ledger: Ledger, load: Load, location: str, metrics: Mapping[s
         for path, one in recorded.items()
         if one.checksum
     ]
-    if files:
-        ledger.record_raw_files(load.table, files)
+    ledger.record_written_files(load, files)
 
 
 def digest_of_files(metrics: Iterable[tuple[str, str]]) -> str:
@@ -88,11 +90,6 @@ def digest_of_checksums(checksums: Mapping[str, str]) -> str:
     """A digest of files by their names below the folder of data → the SHA-256 of their bytes."""
     lines = sorted(f"{name} {checksum}\n" for name, checksum in checksums.items())
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def forget_written(ledger: Ledger, load: Load, location: str, paths: Iterable[str]) -> None:
-    """Forget files that were written for a load, and that it does not commit after all."""
-    ledger.forget_raw_files(load.table, [_name(path, location) for path in paths])
 
 
 def replaced_files(lake: Lake, raw: Identifier, at: int | None) -> list[str]:

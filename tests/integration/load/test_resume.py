@@ -25,6 +25,7 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.errors import LeaseHeld, SchemaError
 from mirrorlake.ledger import Receipt
 from mirrorlake.load.protocol import protocol
+from mirrorlake.load.raw.raw_files import list_files
 from mirrorlake.operations.loading.results import SyncResult
 from mirrorlake.operations.loading.sync import load_table, reload_days, sync_table
 from mirrorlake.operations.loading.unchanged import look_at
@@ -402,6 +403,18 @@ def test_a_chunk_whose_file_is_not_as_it_was_is_read_again(world: World, how: st
     assert world.load().rows == ROWS
     assert world.readings()[1] == 4
     assert world.mirrored() == world.source()
+
+
+def test_what_an_attempt_was_about_to_commit_is_not_missed_in_raw(world: World) -> None:
+    """It recorded its files, and died; one of them is lost, and is read again by another name."""
+    world.kill("commit.before")
+    spoil(sorted(world.files())[1], "gone")
+    assert world.load().rows == ROWS
+    assert world.mirrored() == world.source()
+    workspace = world.workspace()
+    listing = list_files(workspace.lake, workspace.ledger, workspace.config.table("big"))
+    assert listing.found == []
+    assert {record.name for record in listing.known} == set(listing.files)
 
 
 def test_a_full_copy_is_one_moment(world: World) -> None:
