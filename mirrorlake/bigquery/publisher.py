@@ -122,9 +122,12 @@ class _BigQuery(Publisher):
         return Unsettled(frozenset(of_models), models, failures)
 
     def statuses(
-        self, ledger: Ledger, names: Collection[str] | None
+        self, config: Config, ledger: Ledger, names: Collection[str] | None
     ) -> Mapping[str, PublicationStatus]:
         found, refused = Publications(ledger).newest(), PublicationsRefused(ledger).all()
+        if names is not None:  # What is published no more can't be refused any more.
+            going = {one.name for one in config.in_bigquery}
+            refused = {name: why for name, why in refused.items() if name in going}
         return {
             name: _status(ledger, name, found.get(name), refused.get(name))
             for name in {**found, **refused}

@@ -195,7 +195,7 @@ class Publisher(ABC):
 
     @abstractmethod
     def statuses(
-        self, ledger: Ledger, names: Collection[str] | None
+        self, config: Config, ledger: Ledger, names: Collection[str] | None
     ) -> Mapping[str, PublicationStatus]:
         """The newest load of each of these tables that has one; None: of what is no mirrored table.
 
@@ -260,18 +260,18 @@ def settle_published(workspace: Workspace, contract: Leasable) -> dict[str, str 
 
 
 def published_statuses(
-    ledger: Ledger, names: Collection[str]
+    config: Config, ledger: Ledger, names: Collection[str]
 ) -> Callable[[str], dict[str, PublicationStatus | None]]:
     """What gives, of one of these tables, its newest load by publisher.
 
     Raises:
         LedgerError: the ledger can't be read.
     """
-    found = {name: one.statuses(ledger, names) for name, one in PUBLISHERS.added.items()}
+    found = {name: one.statuses(config, ledger, names) for name, one in PUBLISHERS.added.items()}
     return lambda table: {name: of_all.get(table) for name, of_all in found.items()}
 
 
-def other_statuses(ledger: Ledger) -> dict[str, dict[str, PublicationStatus]]:
+def other_statuses(config: Config, ledger: Ledger) -> dict[str, dict[str, PublicationStatus]]:
     """The newest loads of what is no mirrored table: its name → by publisher.
 
     Raises:
@@ -279,6 +279,6 @@ def other_statuses(ledger: Ledger) -> dict[str, dict[str, PublicationStatus]]:
     """
     found: dict[str, dict[str, PublicationStatus]] = {}
     for publisher, one in PUBLISHERS.added.items():
-        for name, status in one.statuses(ledger, None).items():
+        for name, status in one.statuses(config, ledger, None).items():
             found.setdefault(name, {})[publisher] = status
     return found

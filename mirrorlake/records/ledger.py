@@ -114,17 +114,6 @@ class RecordPlaces:
         progress = known or RecordProgress(table, destination)
         self._write(progress, error=storable(error), failed_at=utc_now())
 
-    def forgive(self, table: str, destinations: Collection[str]) -> None:
-        """Forget failures at destinations that a table has no more."""
-        c = RECORD_PROGRESS.c
-        gone = sa.and_(c.table_name == table, c.error.is_not(None))
-        with self._database.read() as connection:
-            failed = set(connection.scalars(sa.select(c.destination).where(gone)))
-        for name in failed.difference(destinations):
-            with self._database.begin() as connection:
-                change = RECORD_PROGRESS.update().where(_key(table, name))
-                connection.execute(change.values(error=None, failed_at=None))
-
     def forget(self, table: str, destination: str) -> None:
         """Forget how far a table was published: the next attempt begins with its history."""
         with self._database.begin() as connection:

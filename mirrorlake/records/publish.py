@@ -138,7 +138,6 @@ def publish_table(
         LedgerError: the ledger can't be read or written.
     """
     chosen = workspace.config.section(RecordsConfig).of_table(contract)
-    RecordPlaces(workspace.ledger).forgive(contract.name, chosen)
     done: list[RecordsPublished] = []
     failures: list[MirrorlakeError] = []
     if not chosen:

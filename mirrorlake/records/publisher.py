@@ -71,11 +71,15 @@ class _Records(Publisher):
 
     @override
     def statuses(
-        self, ledger: Ledger, names: Collection[str] | None
+        self, config: Config, ledger: Ledger, names: Collection[str] | None
     ) -> Mapping[str, PublicationStatus]:
-        found: dict[str, list[RecordProgress]] = {}
-        for (table, _), one in RecordPlaces(ledger).of_tables(names).items() if names else ():
-            found.setdefault(table, []).append(one)
+        section, found = config.section(RecordsConfig), dict[str, list[RecordProgress]]()
+        # A destination that the contract has no more has no status: what failed there stands in the
+        # ledger, for the day that it comes back.
+        going = {one.name: section.of_table(one) for one in config.tables} if names else {}
+        for (table, place), one in RecordPlaces(ledger).of_tables(names).items() if names else ():
+            if place in going.get(table, ()):
+                found.setdefault(table, []).append(one)
         return {table: _status(several) for table, several in found.items()}
 
     @override

@@ -137,6 +137,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
     scope = _chosen(model, wanted)
     readers = project.readers.get(model.name, ())
     reading = states.readings.of(model)
+    published = other_statuses(catalogue.config, states.ledger)
     return ShownModel(
         name=model.name,
         path=str(declared.path),
@@ -162,7 +163,7 @@ def show_model(states: States, name: str, wanted: Mapping[str, str]) -> ShownMod
         retention=declared.retention.text if declared.retention is not None else None,
         gone=len(model.gone),
         to_drop=len(gone_keys(states.lake, model)),
-        published=other_statuses(states.ledger).get(f"{OF_MODELS}{model.name}", {}),
+        published=published.get(f"{OF_MODELS}{model.name}", {}),
         cut=reading.cut_name,
         cut_at=reading.cut_at,
         why_main=reading.why,

@@ -81,4 +81,4 @@ def all_statuses(
     """
     models = moved_models(config, ledger) if besides else []
     every = [*status_of(config, ledger, mirrored), *models]
-    return AllStatuses(mirrored, every, other_statuses(ledger) if besides else {})
+    return AllStatuses(mirrored, every, other_statuses(config, ledger) if besides else {})

@@ -69,7 +69,7 @@ def status_of(config: Config, ledger: Ledger, contracts: Sequence[Mirrored]) -> 
         left_out=ledger.definitions(LEFT_OUT),
         exchanged=ledger.definitions(EXCHANGED),
         hidden=ledger.definitions(HIDDEN),
-        published=published_statuses(ledger, {contract.name for contract in contracts}),
+        published=published_statuses(config, ledger, {contract.name for contract in contracts}),
         moved=find_all_moved(config, ledger, contracts),
         rows_of=counts.rows_of,
     )

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mirrorlake.config import Config, Namespaces, TableContract
 from mirrorlake.ledger import Ledger
+from mirrorlake.records.config import DestinationConfig, RecordsConfig
 from mirrorlake.records.ledger import RecordPlaces, RecordProgress
 from mirrorlake.records.publisher import RECORDS
+
+CONTRACT = TableContract(
+    source="s",
+    database="d",
+    table="t",
+    mode="binlog",
+    namespaces=Namespaces(raw="r", deduped="d", clean="c"),
+)
+
+
+def config_of(*destinations: str) -> Config:
+    places = {name: DestinationConfig(kind="files", to=f"x/{name}") for name in destinations}
+    return Config.model_construct(
+        tables=(CONTRACT,), added={"records": RecordsConfig(destinations=places)}
+    )
 
 
 def test_progress_of_each_table_and_destination(tmp_path: Path) -> None:
@@ -27,12 +44,15 @@ def test_progress_of_each_table_and_destination(tmp_path: Path) -> None:
     assert (queue.error, queue.failed_at is None) == ("no topic \N{SYMBOL FOR NULL}", False)
     places.fail("s.d.u", "files", "new")
     assert places.of_tables(["s.d.u"])["s.d.u", "files"].seq == 0
-    status = RECORDS.statuses(ledger, {"s.d.t"})["s.d.t"]
+    everywhere = config_of("files", "queue")
+    status = RECORDS.statuses(everywhere, ledger, {"s.d.t"})["s.d.t"]
     assert (status.state, status.rows, status.version) == ("errored", 540, 7)
     assert status.words == "files: 40 through load 9 at 0-1-3, queue: 500 through load 7"
-    places.forgive("s.d.t", ["files"])
-    assert places.of_tables(["s.d.t"])["s.d.t", "queue"].error is None
-    assert places.of_tables(["s.d.u"])["s.d.u", "files"].error == "new"
+    # A destination that the contract has no more fails no more; one that comes back goes on.
+    status = RECORDS.statuses(config_of("files"), ledger, {"s.d.t"})["s.d.t"]
+    assert (status.state, status.words) == ("success", "files: 40 through load 9 at 0-1-3")
+    assert RECORDS.statuses(config_of(), ledger, {"s.d.t"}) == {}
+    assert RECORDS.statuses(everywhere, ledger, {"s.d.t"})["s.d.t"].state == "errored"
     places.forget("s.d.t", "files")
     assert set(places.of_tables(["s.d.t"])) == {("s.d.t", "queue")}
-    assert RECORDS.statuses(ledger, {"s.d.other"}) == {}
+    assert RECORDS.statuses(everywhere, ledger, {"s.d.other"}) == {}
