@@ -93,8 +93,7 @@ def sync(
     _sync(config, [*chosen, *tenants], options, done, quiet=as_json)
     stopped = {table for table, _ in done.stopped}
     synced = [one for one in (*chosen, *tenants) if one.name not in stopped]
-    done.published, unpublished = publish_all(config, synced)
-    done.stopped.extend(unpublished)
+    done.published, done.unpublished = publish_all(config, synced)
     done.look_for_attention(config, [*chosen, *tenants])
     if as_json:
         show.print_json(done.as_json())
@@ -113,6 +112,7 @@ class _Done:
 
     Attributes:
         stopped: tables that failed, or whose source is held.
+        unpublished: tables that are in the lake, and failed on their way to somewhere else.
         attention: what is not right of those that did not.
     """
 
@@ -120,6 +120,7 @@ class _Done:
     of_kinds: dict[str, Outcomes[Any]] = field(default_factory=dict[str, Outcomes[Any]])
     published: Loaded = field(default_factory=dict[str, Sequence[Any]])
     stopped: Failures = field(default_factory=Failures)
+    unpublished: Failures = field(default_factory=Failures)
     attention: list[Attention] = field(default_factory=list["Attention"])
 
     @property
@@ -147,7 +148,8 @@ class _Done:
 
     @property
     def failures(self) -> Failures:
-        return [(t, e) for t, e in self.stopped if not isinstance(e, SourceHeld)]
+        stopped = [(t, e) for t, e in self.stopped if not isinstance(e, SourceHeld)]
+        return stopped + self.unpublished
 
     @property
     def held(self) -> list[tuple[str, str]]:
@@ -171,9 +173,10 @@ class _Done:
 
     def outcomes(self) -> dict[str, int]:
         """What became of the tables, in a word → of how many."""
-        failed = {table for table, _ in self.failures}
-        done = [r for r in self.results if r.table not in failed]
-        tenants = [one for one in self.tenants if one.table not in failed]
+        failed = {t for t, error in self.stopped if not isinstance(error, SourceHeld)}
+        unpublished = {table for table, _ in self.unpublished}
+        done = [r for r in self.results if r.table not in failed | unpublished]
+        tenants = [one for one in self.tenants if one.table not in failed | unpublished]
         unchanged = sum(r.unchanged is not None for r in done)
         partly = sum(bool(one.failed) for one in tenants)
         return {
@@ -181,7 +184,8 @@ class _Done:
             "unchanged": unchanged,
             "of tenants": len(tenants) - partly,
             "of tenants, in part": partly,
-            "held": len(self.stopped) - len(self.failures),
+            "in the lake, not published": len(unpublished),
+            "held": sum(isinstance(error, SourceHeld) for _, error in self.stopped),
             "failed": len(failed),
         }
 

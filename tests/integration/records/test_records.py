@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -424,6 +425,16 @@ def test_a_command_says_what_is_due_and_what_was_published(
     assert "1 through load" in run("status", "t").stdout
     status = json.loads(run("status", "t", "--json").stdout)[0]["records"]
     assert (status["state"], status["rows"]) == ("success", 1)
+    # What a destination refuses is in the lake all the same, and is said so.
+    shutil.rmtree(tmp_path)
+    tmp_path.write_text("no folder")
+    sql("INSERT INTO t VALUES (2, 'b', 2)")
+    stopped = run("sync", "t")
+    assert stopped.exit_code not in (0, 10)
+    assert "1 table: 1 in the lake, not published" in stopped.output
+    failed = json.loads(run("sync", "t", "--json").stdout)
+    assert [one["unchanged"] is not None for one in failed["tables"]] == [True]
+    assert [one["table"] for one in failed["errors"]] == [workspace.config.table("t").name]
 
 
 @pytest.mark.full
