@@ -9,6 +9,7 @@ who reads them (capabilities).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
 
@@ -29,7 +30,8 @@ class MirroredTable:
     """A lake table that a mirrored table's chain makes.
 
     Attributes:
-        name: as queries write it, in lower case.
+        name: as queries write it, in lower case; where another's differs in case alone, its exact
+            name.
         columns: empty where it was never loaded.
         day: the column whose date is the day of a row, in lower case; None where none is.
     """
@@ -61,13 +63,30 @@ class Catalogue:
         self._lake = lake
         self._places = mirrored_places(config)
         self._found: dict[str, MirroredTable] = {}
+        self._spelled: dict[str, list[str]] = {}
+        for name in self._places:
+            self._spelled.setdefault(name.lower(), []).append(name)
 
     def names(self) -> list[str]:
-        """The tables that can be named in a query, in lower case."""
+        """The tables that can be named in a query."""
         return list(self._places)
 
+    def spelled(self, name: str) -> Sequence[str]:
+        """The tables that have a name, in whatever case: queries do not tell several apart."""
+        return self._spelled.get(name.lower(), ())
+
+    def at(self, identifier: Identifier) -> MirroredTable | None:
+        """A table by its place in the lake; None where the contract has none there.
+
+        Raises:
+            LakeError: the lake can't be read.
+        """
+        name = str(identifier)
+        found = self.table(name if name in self._places else name.lower())
+        return found if found is not None and found.identifier == identifier else None
+
     def table(self, name: str) -> MirroredTable | None:
-        """A table by its name in lower case; None where the contract has none.
+        """A table by its name in `MirroredTable`; None where the contract has none.
 
         Raises:
             LakeError: the lake can't be read.
@@ -92,9 +111,7 @@ class Catalogue:
         if table.layer == "clean":
             return frozenset()
         rules = {name.lower(): rule for name, rule in table.contract.columns.items()}
-        clean = self.table(
-            str(Identifier(table.contract.namespaces.clean, table.contract.table)).lower()
-        )
+        clean = self.at(Identifier(table.contract.namespaces.clean, table.contract.table))
         shown = {name.lower() for name, _, _ in clean.columns} if clean is not None else set[str]()
         ruled = {n for n, rule in rules.items() if rule.pii != "show"}
         names = {name.lower() for name, _, _ in table.columns}

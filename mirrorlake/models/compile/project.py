@@ -131,14 +131,14 @@ def _of_own_names(
         if name in paths:
             words = f"{name} is model {paths[name]}, too"
             broken.problems.append(table.declaration.wrong(words))
-        elif catalogue.table(name) is not None:
+        elif catalogue.spelled(name):
             broken.add(name, table.declaration.wrong(f"{name} is a mirrored table"))
             del tables[name]
     return models, Externals(tables, externals.why)
 
 
 def _refuse_mirrored(declaration: Declaration, catalogue: Catalogue) -> None:
-    if catalogue.table(declaration.name) is not None:
+    if catalogue.spelled(declaration.name):
         raise ModelError(
             f"{declaration.name} is a mirrored table", next_step="Give the model another name"
         )

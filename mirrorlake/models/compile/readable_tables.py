@@ -44,6 +44,7 @@ class ReadableTables:
             return self.externals[name].relation
         if name in self.models:
             return self.models[name].relation
+        self._refuse_several(name)
         table = self.catalogue.table(name)
         if table is not None and not table.columns:
             raise ModelError(
@@ -51,6 +52,15 @@ class ReadableTables:
                 next_step=f"mirrorlake sync {quote(table.contract.name)}",
             )
         return relation_of(name, table.columns) if table is not None else None
+
+    def _refuse_several(self, name: str) -> None:
+        """Spark reads the one that is written, and all else here compares names in lower case: one
+        would be judged, and hidden, by the other."""
+        if len(alike := self.catalogue.spelled(name)) > 1:
+            raise ModelError(
+                f"{' and '.join(alike)} differ in case alone: a model reads neither",
+                next_step="Leave one of them out of the contract, or rename it in MySQL",
+            )
 
     def offer(self, name: str) -> str:
         """A hash of all that what is found of a reader depends on; each table is looked at once."""
@@ -69,6 +79,8 @@ class ReadableTables:
         if name in self.models:
             model = self.models[name]
             return offer_of(model.fields, model.declaration.partition_by)
+        if len(alike := self.catalogue.spelled(name)) > 1:
+            return hash_of("spelled", alike)
         table = self.catalogue.table(name)
         hidden = sorted(self.catalogue.hidden(table)) if table is not None else []
         return hash_of(table and (table.columns, table.day), hidden)

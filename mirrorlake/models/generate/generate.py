@@ -186,8 +186,8 @@ def _domain_table(
 ) -> DomainTable | None:
     """A table as its models read it: clean. None of one that was never loaded."""
     spaces = contract.namespaces
-    deduped = catalogue.table(str(Identifier(spaces.deduped, contract.table)).lower())
-    clean = catalogue.table(str(Identifier(spaces.clean, contract.table)).lower())
+    deduped = catalogue.at(Identifier(spaces.deduped, contract.table))
+    clean = catalogue.at(Identifier(spaces.clean, contract.table))
     if deduped is None or not deduped.columns:
         return None
     # Not deduped: a new column is hidden until the contract names it, and with it the texts that

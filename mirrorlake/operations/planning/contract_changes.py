@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 
 from mirrorlake.config import Config, Mirrored, TableContract
 from mirrorlake.config.settings import ColumnRule
+from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger import Ledger, Receipt
 from mirrorlake.operations.planning.computed import Computed, PlannedChange
 from mirrorlake.operations.planning.reader_impacts import ModelImpact
@@ -158,8 +159,7 @@ def altered_words(
 
 def _never(contract: Mirrored, catalogue: Catalogue) -> Iterator[str]:
     """Columns that are not to be read any more, and that the mirror holds."""
-    name = f"{contract.namespaces.deduped}.{contract.table}".lower()
-    table = catalogue.table(name)
+    table = catalogue.at(Identifier(contract.namespaces.deduped, contract.table))
     held = {column.lower() for column, _, _ in table.columns} if table is not None else set[str]()
     for column, rule in contract.columns.items():
         if rule.pci == "never" and column.lower() in held:

@@ -62,9 +62,7 @@ class AlteredCatalogue(Catalogue):
     def __init__(self, before: Catalogue, altered: Mapping[str, AlteredTable]) -> None:
         self.config = before.config
         self.before, self.altered = before, altered
-
-    def names(self) -> list[str]:
-        return self.before.names()
+        self._places, self._spelled = before._places, before._spelled
 
     def table(self, name: str) -> MirroredTable | None:
         found, altered = self.before.table(name), self.altered.get(name)
@@ -118,7 +116,7 @@ def altered_by(
         renamed |= dict.fromkeys(earlier, new)
     found: dict[str, AlteredTable] = {}
     for layer in (deduped_layer(now), clean_layer(now)):
-        table = catalogue.table(str(layer.identifier).lower())
+        table = catalogue.at(layer.identifier)
         if table is None or not table.columns:
             continue
         is_view = layer.name == "clean" and contract.clean == "view"
@@ -161,8 +159,7 @@ def altered_by_rules(
     """
     spaces = contract.namespaces
     deduped, clean = (
-        catalogue.table(str(Identifier(space, contract.table)).lower())
-        for space in (spaces.deduped, spaces.clean)
+        catalogue.at(Identifier(space, contract.table)) for space in (spaces.deduped, spaces.clean)
     )
     if deduped is None or clean is None or not clean.columns:
         return {}
@@ -233,7 +230,7 @@ def altered_tenants(
     rules = {name.lower(): rule.pii for name, rule in table.columns.items()}
     found: dict[str, AlteredTable] = {}
     for space in (table.namespaces.deduped, table.namespaces.clean):
-        there = catalogue.table(str(Identifier(space, table.table)).lower())
+        there = catalogue.at(Identifier(space, table.table))
         if there is None or not there.columns:
             continue
         known = {name.lower() for name, _, _ in there.columns}
