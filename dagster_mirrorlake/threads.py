@@ -37,6 +37,7 @@ from dagster._core.execution.plan.instance_concurrency_context import InstanceCo
 from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.base import Executor
+from dagster._core.instance import DagsterInstance
 from dagster._core.storage.tags import PRIORITY_TAG
 
 from dagster_mirrorlake.resources.workspace import end_thread, give_up
@@ -99,6 +100,7 @@ class ThreadsExecutor(Executor):
                     step_dependency_config=self.step_dependency_config,
                 )
             )
+            stack.enter_context(_slots_left(job.instance, job.run_id))
             steps = stack.enter_context(_Steps(job.run_id))
             manager = job.instance.compute_log_manager
             key = manager.build_log_key_for_run(job.run_id, create_compute_log_file_key())
@@ -141,6 +143,19 @@ class ThreadsExecutor(Executor):
                 skipped = list(active.plan_events_iterator(job))
                 yield from skipped
                 yield from _trigger_hook(step, [*steps.reported.pop(step.step.key, ()), *skipped])
+
+
+@contextmanager
+def _slots_left(instance: DagsterInstance, run_id: str) -> Iterator[None]:
+    """A run that ends before its steps do leaves no slot of a pool behind: by itself Dagster keeps
+    them, or frees them by its daemon a while after the run's end, as its settings say."""
+    try:
+        yield
+    except BaseException:
+        storage = instance.event_log_storage
+        if storage.supports_global_concurrency_limits:
+            storage.free_concurrency_slots_for_run(run_id)
+        raise
 
 
 def _in_main(step: StepExecutionContext) -> bool:
