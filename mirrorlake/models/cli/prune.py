@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from mirrorlake.cli import show as shown
 from mirrorlake.cli.contract import open_contract
+from mirrorlake.runtime.plural import plural
 
 if TYPE_CHECKING:
     from mirrorlake.models.upkeep.prune import Leftover
@@ -26,7 +27,8 @@ def prune_command(models: Sequence[str], config_path: Path, as_json: bool, confi
     """List what MODELS (all by default) left in the lake, and drop it with --yes.
 
     Left behind are partitions that `for` no longer has, and the tables and views of models whose
-    files are gone. What no model made is never touched. A snapshot's partitions can't be made
+    files are gone. What no model made is never touched, nor what is of a model that does not
+    compile. A snapshot's partitions can't be made
     again: they are dropped only where the model is named.
     """
     from mirrorlake.models.contract_models import compile_project
@@ -45,6 +47,9 @@ def prune_command(models: Sequence[str], config_path: Path, as_json: bool, confi
         shown.print_json([asdict(one) | {"dropped": one.model in dropped} for one in found])
         return
     _print(found, confirmed=confirmed)
+    if left := len(project.unfinished):
+        words = f"Not looked at: {plural(left, 'model does', 'models do')} not compile"
+        shown.console.print(f"{words}: `mirrorlake plan` says why", highlight=False)
 
 
 def _print(found: Sequence[Leftover], *, confirmed: bool) -> None:

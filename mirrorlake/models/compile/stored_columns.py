@@ -153,7 +153,7 @@ def _refuse_personal(
             place=declaration.header_place("columns", name) if in_header else places[name],
             in_header=in_header,
             next_step=f"{step} nobody can be told from it, name the column in the header: "
-            f"`released: [{name}]`",
+            f"`released: [{name}]`. A table that the model made before keeps the column until then",
         )
 
 

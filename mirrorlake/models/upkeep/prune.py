@@ -58,17 +58,23 @@ class Leftover:
 def find_leftovers(
     lake: Lake, ledger: Ledger, project: Project, names: Collection[str] = ()
 ) -> list[Leftover]:
-    """What could be dropped, by model.
+    """What could be dropped, by model. Of a model that does not compile nothing is: its file is
+    there, and which partitions it has is not known.
 
     Args:
         names: of models; none: all.
 
     Raises:
-        ModelError: not all models compile, so that it can't be said what is gone; or one that is
-            named left nothing.
+        ModelError: one that is named does not compile, or left nothing; or a file is wrong of which
+            it can't be said whose it is.
         LakeError, LedgerError
     """
-    project.raise_problems()
+    named = {id(why) for why in project.unfinished.values()}
+    if nameless := [one for one in project.problems if id(one) not in named]:
+        raise ModelError.joined(nameless)
+    for name in names:
+        if name.lower() in project.unfinished:
+            project.model(name)
     wanted = {name.lower() for name in names}
     found = [one for one in _found(lake, ledger, project) if not wanted or one.model in wanted]
     missing = wanted - {one.model for one in found}
@@ -119,7 +125,8 @@ _SNAPSHOT = "it is a snapshot: what it took can't be taken again. Name it to dro
 
 def _gone(ledger: Ledger, project: Project) -> Mapping[str, Mapping[str, str]]:
     """The models that were run, and whose files are gone."""
-    there = {*project.models, *project.unfinished, *project.externals}
+    unfinished = (name.lower() for name in project.unfinished)
+    there = {*project.models, *unfinished, *project.externals}
     return {
         name: json.loads(text)
         for full, text in sorted(ledger.definitions(RECORDED).items())

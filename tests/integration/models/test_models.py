@@ -23,6 +23,7 @@ from mirrorlake.failpoints import OF_MODELS
 from mirrorlake.ledger import Ledger
 from mirrorlake.models.contract_models import compile_project
 from mirrorlake.models.ledger import ModelRecords
+from mirrorlake.models.partition_states.lake_tables import RECORDED
 from mirrorlake.models.partition_states.states import States
 from mirrorlake.models.partition_states.table_history import PARTITIONS, settle_records
 from mirrorlake.runtime.embedded.mariadb import MariaDB
@@ -373,6 +374,10 @@ def test_what_models_left_is_listed_and_dropped_where_it_is_said(
     write_models(config, daily=DAILY.replace("'2024-02-28'", "'2024-02-29'"))
     for name in ("gone", "seen", "kept"):
         (config.parent / "models" / f"m_{database}" / f"{name}.sql").unlink()
+    # One that does not compile is there all the same, and keeps nothing else from going.
+    write_models(config, wrong="SELECT ida FROM {deduped}.sales")
+    ledger = Ledger(load_config(config).ledger.url)
+    ledger.record_definition(f"{RECORDED}m_{database}.wrong", '{"materialized": "table"}')
 
     def prune(*arguments: str) -> list[tuple[str, str, list[str], bool]]:
         code, found = run(config, "models", "prune", *arguments, "--json")
@@ -397,6 +402,12 @@ def test_what_models_left_is_listed_and_dropped_where_it_is_said(
     assert prune() == [(*left[2], False)]
     assert prune(f"m_{database}.kept", "--yes") == [(*left[2], True)]
     assert prune() == []
+    code, words = run(config, "models", "prune", f"m_{database}.wrong")
+    assert (code, "there is no column ida" in words) == (2, True)
+    code, words = run(config, "models", "prune")
+    assert (code, "Not looked at: 1 model does not compile" in words) == (0, True)
+    (config.parent / "models" / f"m_{database}" / "wrong.sql").unlink()
+    ledger.forget_definition(f"{RECORDED}m_{database}.wrong")
     names = {name for _, name in place.lake.catalog.list_tables(f"m_{database}")}
     assert names == {"daily", "foreign"}
     assert {one["model"].split(".")[1] for one in run(config, "plan", "--json")[1]["models"]} == {
