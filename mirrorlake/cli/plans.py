@@ -371,7 +371,7 @@ def _of(some: int, all_: int) -> str:
 def _why(one: PlannedStep) -> str:
     reasons = sorted(one.why.items(), key=lambda item: -item[1])
     shown = [words if len(reasons) == 1 else f"{words} ({n:,})" for words, n in reasons[:3]]
-    more = f"; {len(reasons) - 3:,} more reasons" if len(reasons) > 3 else ""
+    more = f"; {plural(len(reasons) - 3, 'more reason')}" if len(reasons) > 3 else ""
     which = f"{show.compressed(one.names)}: " if any(one.names) else ""
     return which + "; ".join(shown) + more
 

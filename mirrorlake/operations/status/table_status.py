@@ -47,8 +47,10 @@ class TableStatus:
         suspected_pii: what looks personal in clean, by column without a rule.
         published: by publisher, what was loaded there last, or why the newest attempt failed;
             None where there was none.
-        proved: what checks found equal to MySQL, and what has come since; None where none did, or
-            something since makes it unknown.
+        proved: what checks found equal to MySQL: `as_of` (MySQL's time, UTC), `rows`, `whole` (of
+            all rows that were old enough), `waiting` (rows that were too new), and what has come
+            since: `loads_since`, counted in `unit`. None where none did, or something since makes
+            it unknown.
     """
 
     table: str
