@@ -55,7 +55,7 @@ from mirrorlake.merge.reshape import (
     show_columns,
 )
 from mirrorlake.merge.small_fold import SMALL_COPY, SmallFold, small_fold
-from mirrorlake.merge.staging import StagedLayers, branch_sql, drop_stale, new_branch
+from mirrorlake.merge.staging import StagedLayers, branch_sql, drop_stale, new_branch, on_our_clock
 from mirrorlake.merge.statements import Layer
 from mirrorlake.schema.own_columns import DELETED_AT
 from mirrorlake.schema.versions import FIRST_CREATED
@@ -301,6 +301,7 @@ def _apply(
     fresh: bool,
 ) -> Scan:
     """Write what these loads observed, and have it on the disk; what was read for it."""
+    on_our_clock(workspace.lake, layer.identifier)
     if retyped or has_new_rules(workspace, layer):
         if staged is None:
             return replace_layer(workspace, plan, layer, todo, retyped)

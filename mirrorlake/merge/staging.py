@@ -6,6 +6,7 @@ What doesn't: which rows.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 BRANCH = "mirror_fold_"
 """What the names of staging branches begin with."""
+_AHEAD = 30.0
+"""Seconds by which clocks may differ: Iceberg's Java library allows a minute."""
 
 
 @dataclass
@@ -58,6 +61,24 @@ def drop_stale(lake: Destination, identifier: Identifier) -> None:
     for name in lake.branches(identifier):
         if name.startswith(BRANCH):
             lake.drop_branch(identifier, name)
+
+
+def on_our_clock(lake: Lake, identifier: Identifier) -> None:
+    """Have a table's times end now, where a machine wrote it whose clock was ahead of ours: Spark
+    writes no such table. The caller holds the lease.
+
+    Raises:
+        LakeError: the catalog or the storage failed.
+        CommitConflict: another writer was faster.
+    """
+    table = lake.load(identifier)
+    if table is None or table.metadata.last_updated_ms <= (time.time() + _AHEAD) * 1000:
+        return
+    head = table.current_snapshot()
+    # Any commit does it (`mirrorlake.destinations.iceberg.metadata.log_times`).
+    branch = new_branch()
+    lake.create_branch(identifier, branch, head.snapshot_id if head is not None else None)
+    lake.drop_branch(identifier, branch)
 
 
 def made_of(head: int | None) -> dict[str, str]:

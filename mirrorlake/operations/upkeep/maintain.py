@@ -35,7 +35,7 @@ from mirrorlake.load.copies.copies import kept_indexes
 from mirrorlake.load.protocol.load_run import settle_loads
 from mirrorlake.load.protocol.resume import files_of
 from mirrorlake.merge.compaction import compact
-from mirrorlake.merge.staging import BRANCH
+from mirrorlake.merge.staging import BRANCH, on_our_clock
 from mirrorlake.operations.loading.unchanged import stamp_kept
 from mirrorlake.operations.other_writers.moved_layers import refuse_removal
 from mirrorlake.operations.upkeep.orphans import (
@@ -225,6 +225,8 @@ def maintain_lake_table(
         table = _unshared(lake, identifier)
         with lake.translated(identifier):
             beside = refuse_unknown_metadata(table)  # what expires goes, too
+        on_our_clock(lake, identifier)
+        table = table.refresh()
         _drop_branches(lake, table)
         error = _compact(workspace, table, identifier) if layer != "raw" else None
         failpoint("maintain.compacted")

@@ -14,7 +14,7 @@ from mirrorlake.models.files.declaration import read_declaration
 from mirrorlake.models.files.external_table import read_external
 from mirrorlake.permissions.permissions_file import load_permissions
 
-DAGSTER = {"type", "load_from", "storage", "sensors"}
+DAGSTER = {"type", "load_from", "storage", "sensors", "run_monitoring"}
 """First keys of files that Dagster reads."""
 MODEL = {"expect", "tests"}
 SECRETS = {
