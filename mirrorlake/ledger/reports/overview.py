@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from mirrorlake.ledger.database.database import Database, utc_now
-from mirrorlake.ledger.loads.load_rows import read_loads, standing_marks, storable
+from mirrorlake.ledger.loads.load_rows import (
+    read_history_start,
+    read_loads,
+    standing_marks,
+    storable,
+)
 from mirrorlake.ledger.records import Hold, Load, Refusal, Unproved
 from mirrorlake.ledger.tables import (
     CHUNKED,
@@ -50,15 +55,20 @@ class Overview:
         return found
 
     def unfolded_tables(self, layer: str) -> set[str]:
-        """The tables with a successful load that a layer does not hold."""
+        """The tables with a successful load of their current history that a layer does not hold."""
         held = sa.exists().where(
             FOLDS.c.table_name == LOADS.c.table_name,
             FOLDS.c.layer == layer,
             FOLDS.c.seq == LOADS.c.seq,
         )
-        query = sa.select(LOADS.c.table_name).where(LOADS.c.state == "success", ~held).distinct()
+        newest = sa.select(LOADS.c.table_name, sa.func.max(LOADS.c.seq))
+        query = newest.where(LOADS.c.state == "success", ~held).group_by(LOADS.c.table_name)
         with self._database.read() as connection:
-            return set(connection.scalars(query))
+            return {
+                table
+                for table, seq in connection.execute(query).all()
+                if seq >= read_history_start(connection, table)
+            }
 
     def unproved_tables(self) -> dict[str, Unproved]:
         """The mark of every table that was marked unproved and not read as a whole since."""

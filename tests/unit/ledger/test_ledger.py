@@ -113,6 +113,21 @@ def test_a_load_goes_from_created_over_pending_to_success(
     assert ledger.unsettled_loads(TABLE) == []
 
 
+def test_no_load_before_a_tables_history_waits_for_a_fold(ledger: Ledger) -> None:
+    """A table that follows a log, and is read again from the beginning: what it read before of its
+    log goes into no layer any more."""
+    first, left, again = (started(ledger) for _ in range(3))
+    ledger.finish_load(first, 1, RECEIPT)
+    ledger.record_folds(TABLE, "deduped", [first.seq])
+    assert ledger.unfolded_tables("deduped") == set()
+    ledger.finish_load(left, 2, RECEIPT)
+    assert ledger.unfolded_tables("deduped") == {TABLE}
+    ledger.finish_load(again, 3, dataclasses.replace(RECEIPT, began=again.seq))
+    assert ledger.unfolded_tables("deduped") == {TABLE}
+    ledger.record_folds(TABLE, "deduped", [again.seq])
+    assert ledger.unfolded_tables("deduped") == set()
+
+
 def test_figures_since_are_those_of_each_load(ledger: Ledger) -> None:
     """What reports read of all tables at once is what is read of each."""
     before = datetime.now(UTC) - timedelta(days=1)
