@@ -355,12 +355,8 @@ def _print_work(printed: _Printed, found: WorkPlan) -> None:
     else:
         printed.lines(["Nothing is to be done."])
     if found.left:
-        printed.lines(
-            [
-                f"{plural(found.left, 'partition is', 'partitions are')} left to another "
-                f"run by --limit."
-            ]
-        )
+        words = plural(found.left, "partition is", "partitions are")
+        printed.lines([f"{words} left to another run by --limit."])
     print_warnings(found.warnings)
 
 
@@ -385,16 +381,18 @@ def _seconds(one: Forecast) -> str:
 
 
 def _total(total: ForecastSum, verb: str) -> str:
-    """The sum of what is known, and of how many steps it is not.
+    """The sum of what is known, if of anything, and of how many steps it is not.
 
     >>> from mirrorlake.operations.planning.forecasts import ForecastSum
     >>> _total(ForecastSum(1000, 2_500_000, 61.0, {"seconds": 2}), "expected")
-    '1,000 rows, 2.50 MB and 61.0 s are expected; seconds of 2 steps are not known'
+    '1,000 rows, 2.50 MB, 61.0 s are expected; seconds of 2 steps are not known'
     """
-    words = (
-        f"{plural(total.rows, 'row')}, {total.bytes / 1e6:,.2f} MB and "
-        f"{total.seconds:,.1f} s are {verb}"
-    )
+    figures = {"rows": plural(total.rows, "row"), "bytes": f"{total.bytes / 1e6:,.2f} MB"}
+    figures["seconds"] = f"{total.seconds:,.1f} s"
+    known = [
+        one for name, one in figures.items() if getattr(total, name) or name not in total.unknown
+    ]
+    words = f"{', '.join(known)} are {verb}" if known else "no figure is known"
     for name, count in total.unknown.items():
         words += f"; {name} of {count:,} step{'' if count == 1 else 's'} are not known"
     return words

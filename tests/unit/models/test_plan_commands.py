@@ -168,7 +168,7 @@ def test_a_plan_says_what_is_not_known(world: World) -> None:
     assert code == 0
     row = next(line.split() for line in out.splitlines() if "load" in line)
     assert row[:7] == ["1.", "load", "s.d.sales", "2", "unknown", "unknown", "unknown"]
-    assert "0 rows, 0.00 MB and 0.0 s are expected; rows of 2 steps are not known" in out
+    assert "no figure is known; rows of 2 steps are not known; bytes of 2 steps" in out
     assert run("plan", "backfill", "--invalid", "--markdown")[1].startswith("|  | step | what |")
 
 
