@@ -150,6 +150,9 @@ class Mirror:
     def say(self, column: str, rule: str, earlier: list[str]) -> None:
         """Write a rule of a column into the contract, and the names that it had before."""
         hint = {"renamed_from": earlier} if earlier else {}
+        # Of a column whose name changed its case since, a rule stands there already.
+        for name in [one for one in self.rules if one.lower() == column.lower()]:
+            del self.rules[name]
         self.rules[column] = {"pii": rule, **hint}
         if earlier:
             self.model.earlier[column.lower()] = earlier
