@@ -100,7 +100,7 @@ class ThreadsExecutor(Executor):
                     step_dependency_config=self.step_dependency_config,
                 )
             )
-            stack.enter_context(_slots_left(job.instance, job.run_id))
+            stack.enter_context(_slots_freed(job.instance, job.run_id))
             steps = stack.enter_context(_Steps(job.run_id))
             manager = job.instance.compute_log_manager
             key = manager.build_log_key_for_run(job.run_id, create_compute_log_file_key())
@@ -146,9 +146,9 @@ class ThreadsExecutor(Executor):
 
 
 @contextmanager
-def _slots_left(instance: DagsterInstance, run_id: str) -> Iterator[None]:
-    """A run that ends before its steps do leaves no slot of a pool behind: by itself Dagster keeps
-    them, or frees them by its daemon a while after the run's end, as its settings say."""
+def _slots_freed(instance: DagsterInstance, run_id: str) -> Iterator[None]:
+    """Free the pool slots of a run that ends before its steps do. Dagster alone keeps them, unless
+    its settings have its daemon free them some time after the run has ended."""
     try:
         yield
     except BaseException:

@@ -301,7 +301,7 @@ def _apply(
     fresh: bool,
 ) -> Scan:
     """Write what these loads observed, and have it on the disk; what was read for it."""
-    on_our_clock(workspace.lake, layer.identifier)
+    on_our_clock(workspace.lake, layer.identifier, workspace.lake.load(layer.identifier))
     if retyped or has_new_rules(workspace, layer):
         if staged is None:
             return replace_layer(workspace, plan, layer, todo, retyped)

@@ -17,6 +17,7 @@ from mirrorlake.destinations.base import Destination, Identifier, as_sql_identif
 from mirrorlake.destinations.iceberg.commits.commit import BASE
 from mirrorlake.destinations.iceberg.commits.shown_together import StagedVersion
 from mirrorlake.destinations.iceberg.lake import Lake
+from mirrorlake.destinations.iceberg.model import LakeTable
 from mirrorlake.destinations.iceberg.spark.settings import activate
 
 if TYPE_CHECKING:
@@ -63,22 +64,25 @@ def drop_stale(lake: Destination, identifier: Identifier) -> None:
             lake.drop_branch(identifier, name)
 
 
-def on_our_clock(lake: Lake, identifier: Identifier) -> None:
-    """Have a table's times end now, where a machine wrote it whose clock was ahead of ours: Spark
-    writes no such table. The caller holds the lease.
+def on_our_clock(lake: Lake, identifier: Identifier, table: LakeTable | None) -> bool:
+    """Take a table's times back to now if its last writer's clock was ahead of ours: Spark refuses
+    to write such a table. Whether that took a commit. The caller holds the lease.
+
+    Args:
+        table: as it was just loaded; None: it is not there.
 
     Raises:
         LakeError: the catalog or the storage failed.
         CommitConflict: another writer was faster.
     """
-    table = lake.load(identifier)
     if table is None or table.metadata.last_updated_ms <= (time.time() + _AHEAD) * 1000:
-        return
+        return False
     head = table.current_snapshot()
     # Any commit does it (`mirrorlake.destinations.iceberg.metadata.log_times`).
     branch = new_branch()
     lake.create_branch(identifier, branch, head.snapshot_id if head is not None else None)
     lake.drop_branch(identifier, branch)
+    return True
 
 
 def made_of(head: int | None) -> dict[str, str]:

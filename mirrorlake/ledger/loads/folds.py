@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mirrorlake.errors import LedgerError
 from mirrorlake.ledger.database.database import Database, utc_now
 from mirrorlake.ledger.database.servers import begins_with
-from mirrorlake.ledger.loads.load_rows import read_loads
+from mirrorlake.ledger.loads.load_rows import is_folded, read_loads
 from mirrorlake.ledger.loads.settling import note_folds
 from mirrorlake.ledger.records import Load
 from mirrorlake.ledger.tables import CHUNKED, FOLDS, LOADS, VERSIONS, VIEWS
@@ -44,11 +44,7 @@ class Folds:
     def unfolded_loads(self, layer: str, after_seq: int = 0) -> list[Load]:
         """Loads of any table that a layer does not hold, or that are not known to have ended (or
         may be resumed), with a higher sequence number; in its order."""
-        held = sa.exists().where(
-            FOLDS.c.table_name == LOADS.c.table_name,
-            FOLDS.c.layer == layer,
-            FOLDS.c.seq == LOADS.c.seq,
-        )
+        held = is_folded(layer)
         with self._database.read() as connection:
             return read_loads(
                 connection,

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from mirrorlake.errors import LeaseHeld
 from mirrorlake.ledger.records import Load, Receipt, Window
-from mirrorlake.ledger.tables import LOADS, UNPROVED, WINDOWS
+from mirrorlake.ledger.tables import FOLDS, LOADS, UNPROVED, WINDOWS
 
 LoadQuery: TypeAlias = "sa.Select[*tuple[Any, ...]]"
 _NEWEST_RECEIPT = (
@@ -54,6 +54,15 @@ def is_running(load: Load) -> sa.ColumnElement[bool]:
         LOADS.c.attempt == load.attempt,
         LOADS.c.token == load.token,
         LOADS.c.state == "pending",
+    )
+
+
+def is_folded(layer: str) -> sa.Exists:
+    """Whether a layer holds a load."""
+    return sa.exists().where(
+        FOLDS.c.table_name == LOADS.c.table_name,
+        FOLDS.c.layer == layer,
+        FOLDS.c.seq == LOADS.c.seq,
     )
 
 

@@ -25,11 +25,10 @@ from mirrorlake.ledger.database.settled_rows import (
     lower_first_day,
     read_first_days,
 )
-from mirrorlake.ledger.loads.load_rows import read_history_start, read_load, read_loads
+from mirrorlake.ledger.loads.load_rows import is_folded, read_history_start, read_load, read_loads
 from mirrorlake.ledger.records import MOVING, Load
 from mirrorlake.ledger.tables import (
     FIRST_DAYS,
-    FOLDS,
     LEASES,
     LOADS,
     META,
@@ -192,11 +191,7 @@ class Settled:
     def unfolded_of(self, table: str, layer: str) -> tuple[bool, list[Load]]:
         """Whether a layer holds any load of a table's current history, and those that it does not
         hold, in their order."""
-        held = sa.exists().where(
-            FOLDS.c.table_name == LOADS.c.table_name,
-            FOLDS.c.layer == layer,
-            FOLDS.c.seq == LOADS.c.seq,
-        )
+        held = is_folded(layer)
         with self._database.read() as connection:
             where = (
                 LOADS.c.table_name == table,

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from mirrorlake.ledger.database.database import Database, utc_now
 from mirrorlake.ledger.loads.load_rows import (
+    is_folded,
     read_history_start,
     read_loads,
     standing_marks,
@@ -17,7 +18,6 @@ from mirrorlake.ledger.loads.load_rows import (
 from mirrorlake.ledger.records import Hold, Load, Refusal, Unproved
 from mirrorlake.ledger.tables import (
     CHUNKED,
-    FOLDS,
     HOLDS,
     LEASES,
     LOADS,
@@ -56,11 +56,7 @@ class Overview:
 
     def unfolded_tables(self, layer: str) -> set[str]:
         """The tables with a successful load of their current history that a layer does not hold."""
-        held = sa.exists().where(
-            FOLDS.c.table_name == LOADS.c.table_name,
-            FOLDS.c.layer == layer,
-            FOLDS.c.seq == LOADS.c.seq,
-        )
+        held = is_folded(layer)
         newest = sa.select(LOADS.c.table_name, sa.func.max(LOADS.c.seq))
         query = newest.where(LOADS.c.state == "success", ~held).group_by(LOADS.c.table_name)
         with self._database.read() as connection:

@@ -28,8 +28,8 @@ def prune_command(models: Sequence[str], config_path: Path, as_json: bool, confi
 
     Left behind are partitions that `for` no longer has, and the tables and views of models whose
     files are gone. What no model made is never touched, nor what is of a model that does not
-    compile. A snapshot's partitions can't be made
-    again: they are dropped only where the model is named.
+    compile. A snapshot's partitions can't be made again: they are dropped only where the model is
+    named.
     """
     from mirrorlake.models.contract_models import compile_project
     from mirrorlake.models.upkeep.prune import drop_leftover, find_leftovers

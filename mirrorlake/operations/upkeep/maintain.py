@@ -225,8 +225,8 @@ def maintain_lake_table(
         table = _unshared(lake, identifier)
         with lake.translated(identifier):
             beside = refuse_unknown_metadata(table)  # what expires goes, too
-        on_our_clock(lake, identifier)
-        table = table.refresh()
+        if on_our_clock(lake, identifier, table):
+            table = table.refresh()
         _drop_branches(lake, table)
         error = _compact(workspace, table, identifier) if layer != "raw" else None
         failpoint("maintain.compacted")

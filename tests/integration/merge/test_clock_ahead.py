@@ -1,4 +1,4 @@
-"""A layer that a machine wrote whose clock was ahead: Spark goes on with it."""
+"""Spark can still write a table that was last written by a machine whose clock was ahead."""
 
 from __future__ import annotations
 
