@@ -207,15 +207,18 @@ class _Work:
         ]
         for thread in threads:
             thread.start()
+        all_ended = False
         try:
             for _ in contracts:
                 found = ended.get()
                 if isinstance(found, BaseException):
                     raise found
                 yield found
+            all_ended = True
         finally:
             self.stopped.set()
-            if any(thread.is_alive() for thread in threads):
+            # Only then: others may have jobs in the same Spark.
+            if not all_ended:
                 self.workspace.spark.cancel()
             for thread in threads:
                 thread.join()

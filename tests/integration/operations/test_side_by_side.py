@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -86,7 +87,13 @@ def _holds_its_own_load(workspace: Workspace, contract: TableContract) -> None:
     assert snapshot_property(head, FOLDED) == str(load.seq)
 
 
-def test_one_that_fails_stops_no_other(sql: Sql, workspace: Workspace) -> None:
+def test_one_that_fails_stops_no_other(
+    sql: Sql, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nor what others do in the same Spark, however long a thread takes to end.
+    monkeypatch.setattr(workspace.spark, "cancel", lambda: pytest.fail("cancelled others' jobs"))
+    rejoin = workspace.spark.rejoin
+    monkeypatch.setattr(workspace.spark, "rejoin", lambda: (time.sleep(0.5), rejoin()))
     sql("ALTER TABLE t3 DROP COLUMN modified_at", "DROP TABLE t5")
     found = {
         s.name.rpartition(".")[2]: s
