@@ -235,6 +235,7 @@ FAULTS: list[tuple[str, str, Callable[[Path], None], str]] = [
 ]
 
 
+@pytest.mark.full
 def test_what_was_not_proved_is_not_compared(
     shop: Workspace, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

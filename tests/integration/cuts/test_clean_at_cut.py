@@ -35,12 +35,9 @@ EMAIL = "ann@example.org"
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each over a catalog in SQLite, and over REST, which commits to one table or to several at
-    once; the first one over REST in each run, the others in full."""
-    full = pytest.mark.full
-    is_first = metafunc.function is test_a_clean_view_is_there_at_the_cut_by_the_rules_of_now
-    rest = pytest.param("rest", marks=() if is_first else full)
-    catalogs = ["sqlite", rest, pytest.param("rest, together", marks=full)]
-    metafunc.parametrize("catalog", catalogs, indirect=True)
+    once; those over REST in full."""
+    rests = [pytest.param(name, marks=pytest.mark.full) for name in ("rest", "rest, together")]
+    metafunc.parametrize("catalog", ["sqlite", *rests], indirect=True)
 
 
 @pytest.fixture
@@ -238,6 +235,7 @@ def test_rules_that_another_run_brought_meanwhile_stay(
     assert "`email`" not in sql_of(old, "")
 
 
+@pytest.mark.full
 def test_what_a_cut_by_hand_takes_away_from_readers_is_said(
     people_for: Callable[..., Workspace], command: Callable[..., Result]
 ) -> None:
@@ -282,6 +280,7 @@ def test_what_a_rule_takes_away_from_cuts_and_clones_is_said(
     drop_clone_of_cut(ruled, "audit")
 
 
+@pytest.mark.full
 def test_deduped_that_is_another_table_gives_the_cut_no_rules(
     sql: Sql, place: Place, people_for: Callable[..., Workspace], command: Callable[..., Result]
 ) -> None:

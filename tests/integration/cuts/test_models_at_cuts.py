@@ -284,6 +284,7 @@ def test_a_view_of_clean_an_empty_table_and_a_new_column_are_read_at_the_cut(ban
     assert table.scan().to_arrow()["amount"].to_pylist() == [0] * 3
 
 
+@pytest.mark.full
 def test_a_lost_record_is_found_in_the_commit_with_its_cut(bank: Bank) -> None:
     bank.write(sums=SUMS)
     cut = bank.cut("c1")

@@ -217,6 +217,7 @@ def test_a_run_that_dies_before_it_shows_its_cut(
     assert sums(bank) == (before[0] - 100, before[1] + 100)
 
 
+@pytest.mark.full
 def test_a_clone_of_a_cut_stays_when_the_cut_goes(
     sql: Sql, place: Place, bank: Workspace, command: Callable[..., Result],
     monkeypatch: pytest.MonkeyPatch,

@@ -405,17 +405,13 @@ HEALED = {
     ),
 }
 REFUSED = {"raw": (row_deleted, row_added, compacted, out_of_catalog, another)}
-OFTEN_BY_HANDS = ("deduped", row_deleted)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("layer", "hand"),
     [
-        pytest.param(
-            *(layer, hand),
-            id=f"{layer}-{hand.__name__}",
-            marks=[] if (layer, hand) == OFTEN_BY_HANDS else [pytest.mark.full],
-        )
+        pytest.param(layer, hand, id=f"{layer}-{hand.__name__}")
         for kinds in (HEALED, REFUSED)
         for layer, hands in kinds.items()
         for hand in hands

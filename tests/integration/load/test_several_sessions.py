@@ -199,7 +199,9 @@ def test_others_reads_are_left_their_connections(workspace: Workspace) -> None:
         assert more == 1
 
 
-@pytest.mark.parametrize("change", ["v = REPEAT('x', 3)", "n = 5"])
+@pytest.mark.parametrize(
+    "change", ["v = REPEAT('x', 3)", pytest.param("n = 5", marks=pytest.mark.full)]
+)
 def test_many_rows_and_all(
     workspace: Workspace, sql: Sql, server: EmbeddedServer, database: str, change: str, still: None
 ) -> None:

@@ -333,6 +333,7 @@ def test_statements_that_alter_it_are_followed(
     assert_equal(workspace, server)
 
 
+@pytest.mark.full
 def test_a_table_that_is_changed_beside_its_log_is_repaired(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -51,7 +51,7 @@ def test_a_log_that_was_begun_again_and_is_as_long_is_not_quiet(
     assert quiet(workspace) == {"t": True}
 
 
-@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("rows", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_log_that_is_begun_again_while_it_is_followed(
     server: EmbeddedServer,
     sql: Sql,

@@ -117,6 +117,7 @@ def synced(workspace: Workspace) -> list[str]:
     return [one.shown for one in sync_all(workspace).values()]
 
 
+@pytest.mark.full
 def test_each_read_is_of_one_moment_while_the_bank_is_followed(
     server: EmbeddedServer, sql: Sql, database: str, place: Place, bank: Workspace
 ) -> None:

@@ -357,6 +357,7 @@ def test_a_purged_log_has_all_tenants_copied_again(tenants: Tenants) -> None:
     assert_rows(tenants)
 
 
+@pytest.mark.full
 def test_a_key_of_other_columns(tenants: Tenants) -> None:
     tenants.make(
         "a",
@@ -373,6 +374,7 @@ def test_a_key_of_other_columns(tenants: Tenants) -> None:
     assert_rows(tenants, "n", "id", "name")
 
 
+@pytest.mark.full
 def test_from_copies_to_the_log_and_back(tenants: Tenants) -> None:
     tenants.contract["mode"] = "full"
     for tenant in "ab":
@@ -393,6 +395,7 @@ def test_from_copies_to_the_log_and_back(tenants: Tenants) -> None:
 # --- other tables of the source ------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_log_is_read_once_for_plain_tables_and_tenants(
     tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:

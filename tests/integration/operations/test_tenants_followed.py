@@ -452,13 +452,8 @@ def cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogRows, "_raw", shorter)
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        *(pytest.param(s, marks=pytest.mark.full) for s in (doubled, cut, of_another_tenant)),
-        dropped,
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("spoil", [doubled, cut, of_another_tenant, dropped])
 def test_a_check_finds_what_was_spoilt_on_the_way(
     spoil: Callable[[pytest.MonkeyPatch], None],
     tenants: Tenants,

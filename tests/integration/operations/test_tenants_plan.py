@@ -72,6 +72,7 @@ def test_a_plan_says_what_the_next_sync_reads(tenants: Tenants) -> None:
     assert plan(tenants).window == "unchanged"
 
 
+@pytest.mark.full
 def test_a_plan_of_logs_does_not_guess_rows(tenants: Tenants) -> None:
     tenants.contract = {"key": ["id"], "mode": "binlog"}
     for name in "ab":

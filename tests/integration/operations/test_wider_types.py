@@ -104,6 +104,7 @@ def test_the_layers_become_wider_and_hold_mysqls_values(
     assert {row.n for row in raw.select("n").where("id <= 2").collect()} == {-1, -2}
 
 
+@pytest.mark.full
 def test_readers_of_a_clean_view_meet_no_error(
     engine_for: Callable[..., Workspace],
     sql: Callable[..., Any],
