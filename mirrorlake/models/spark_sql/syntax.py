@@ -176,6 +176,18 @@ def _look(node: exp.Expr) -> None:
         for one in _nodes(value):
             _look(one)
     _refuse_kind(node)
+    _refuse_other_brackets(node)
+
+
+def _refuse_other_brackets(node: exp.Expr) -> None:
+    """What the parser takes with other brackets than Spark does."""
+    words = ""
+    if isinstance(node, exp.Paren) and isinstance(node.this, exp.Alias):
+        words = f"{_words(node)}: a name within brackets"
+    elif isinstance(node, exp.SetOperation) and any(map(node.this.args.get, _SORTED.split())):
+        words = f"ORDER BY, LIMIT or OFFSET before {node.key.upper()}, without brackets,"
+    if words:
+        raise ModelError(f"{words} can't be analysed", place=_place(node))
 
 
 def _refuse_kind(node: exp.Expr) -> None:

@@ -308,11 +308,9 @@ class Grouping:
     def _check_distinct(self) -> None:
         if not self.node.args.get("distinct"):
             return
-        texts = {
-            self._text(value) if isinstance(value, exp.Expr) else _column_text(value)
-            for _, value in self.outputs
-            if value is not None
-        }
+        # A column is there by its own name as well, unless it was given another.
+        columns = {self._text(one) for one in self.node.expressions if isinstance(one, exp.Column)}
+        columns |= {_column_text(value) for _, value in self.outputs if isinstance(value, tuple)}
         names = {name for name, _ in self.outputs}
         order = self.node.args.get("order")
         for one in order.expressions if order is not None else []:
@@ -320,10 +318,10 @@ class Grouping:
             others = [
                 column
                 for column in node.find_all(exp.Column)
-                if column.name.lower() not in names and self._text(column) not in texts
+                if (column.table or column.name.lower() not in names)
+                and self._text(column) not in columns
             ]
-            aggregates = [each for each in own_nodes(node) if is_aggregate(each)]
-            if self._text(node) not in texts and (others or aggregates):
+            if others or any(map(is_aggregate, own_nodes(node))):
                 raise ModelError(
                     "ORDER BY names what SELECT DISTINCT does not give",
                     place=at(node),

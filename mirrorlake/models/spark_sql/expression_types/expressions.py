@@ -80,14 +80,32 @@ def _call(node: exp.Expr, names: Names) -> Typed:
     if name == "date_part" and len(arguments) == 2:
         return _part_of(str(arguments[0].this), names.typed(arguments[1]), node)
     if name == "named_struct":
+        for one in arguments[::2]:
+            if not one.is_string:
+                raise ModelError("named_struct takes names as texts", place=at(node))
         pairs = zip(arguments[::2], arguments[1::2], strict=True)
         return _struct_of([(str(k.this), names.typed(v)) for k, v in pairs])
     if name == "struct":
         named = enumerate(arguments, 1)
-        return _struct_of(
-            [(one.alias_or_name or f"col{n}", names.typed(one.unalias())) for n, one in named]
-        )
+        return _struct_of([(_field_name(one, n), names.typed(one.unalias())) for n, one in named])
     return _called(name, arguments, node, names)
+
+
+def _field_name(node: exp.Expr, number: int) -> str:
+    """What Spark calls an argument of ``struct``.
+
+    Source: ``CreateStruct.create`` in Spark's "complexTypeCreator.scala"; 4.1.4's analyser.
+    """
+    node = node.unnest()
+    if isinstance(node, exp.CurrentDate | exp.CurrentTimestamp):
+        # Written with brackets it has no name of its own; the parser does not say how it was.
+        words = f"{node.sql('spark').lower()} in a struct needs a name"
+        raise ModelError(words, place=at(node), next_step="Name it by AS")
+    if isinstance(node, exp.Alias | exp.Column | exp.Dot):
+        return node.alias_or_name
+    if isinstance(node, exp.Bracket) and node.expressions[0].is_string:
+        return node.expressions[0].name
+    return f"col{number}"
 
 
 def _called(name: str, arguments: Sequence[exp.Expr], node: exp.Expr, names: Names) -> Typed:
