@@ -260,7 +260,8 @@ def ensure_layer(
         LakeError: a column of it has another type than requested.
     """
     schema = current_schema(layer.stored, layer.original is not None)
-    days_of = FIRST_CREATED if plan.entity else None
+    # Not while it is written under another name: the next fold lays out by it.
+    days_of = FIRST_CREATED if plan.entity and FIRST_CREATED in layer.names else None
     beside = next_names(plan.key)
     key = [name if name in layer.names else beside[name] for name in plan.key]
     mode = plan.contract.write_mode

@@ -88,7 +88,7 @@ def test_bad_records_change_nothing(place: Place) -> None:
     assert (done.id, done.changed) == (IDS[1], 1)
     fed.before = fed.published()
     fed.put(IDS[2], "_0.json", f"{line(1)}\n{line(1, '2.00')}".encode())
-    fed.refuses("1 keys more than once", IDS[2])
+    fed.refuses("1 key more than once", IDS[2])
 
 
 def test_an_extra_column_is_read_past_by_the_contracts_word(place: Place) -> None:

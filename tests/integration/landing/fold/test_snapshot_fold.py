@@ -143,7 +143,7 @@ def test_a_key_that_comes_twice_is_refused(place: Place, strategy: str, days: An
     before = mirror.place.lake.load(mirror.table.identifier)
     assert before is not None
     for name, rows in TWICE.items():
-        with pytest.raises(LakeError, match="holds 1 keys more than once") as told:
+        with pytest.raises(LakeError, match="holds 1 key more than once") as told:
             mirror.fold(NUMBERS[1], [*FIRST, *rows])
         assert not told.value.retryable, name
         assert before.refresh().current_snapshot() == before.current_snapshot()
@@ -187,7 +187,7 @@ def test_what_is_refused_leaves_the_table_as_it_was(place: Place) -> None:
     before = mirror.place.lake.load(mirror.table.identifier)
     assert before is not None
     bad: list[tuple[int, Sequence[Row], str, type[MirrorlakeError]]] = [
-        (NUMBERS[1], [*FIRST, _row(1, 9, "twice")], "1 keys more than once", LakeError),
+        (NUMBERS[1], [*FIRST, _row(1, 9, "twice")], "1 key more than once", LakeError),
         (NUMBERS[1], [*FIRST, (None, D(2026, 1, 9), "n", 0.0)], "without a key", LakeError),
         (NUMBERS[0], [*FIRST[1:], _row(1, 5, "other")], "was folded with 5 rows", LakeError),
         (NUMBERS[1], FIRST[:1], "80% less", LakeError),
