@@ -447,7 +447,7 @@ def test_what_other_hands_did_is_put_right_or_refused(
     sql("INSERT INTO t (id, a, mail) VALUES (5, 5, 'eve@x')")
     of_deduped = (compacted,) if layer == "deduped" else ()
     doctor = CliRunner().invoke(cli, ["doctor", "--json", "--config", str(config_path)])
-    assert (at.name in doctor.stdout) == (hand not in (*UPKEEP, *of_deduped))
+    assert (str(at) in doctor.stdout) == (hand not in (*UPKEEP, *of_deduped))
     if hand in REFUSED.get(layer, ()):
         with pytest.raises(LakeError) as refused:
             sync(opened())

@@ -84,10 +84,10 @@ def test_one_bad_snapshot_stops_neither_newer_ones_nor_other_tables(
     assert len(feed.rows()) == 40
     # Said once, then their ids alone, until somebody decides.
     again = feed.run("land", "d1.d.t")
-    assert again.exit_code == 0
+    assert again.exit_code == 10
     assert "2 refused before and not decided" in again.stderr
     assert "more than once" not in again.stderr
-    assert feed.run("land", feed.table, "--skip", str(IDS[1])).exit_code == 0
+    assert feed.run("land", feed.table, "--skip", str(IDS[1])).exit_code == 10
     found = feed.land_json(feed.table)
     assert (ids(found["open"]), ids(found["waiting"])) == ([IDS[2]], [IDS[4]])
     # What somebody looked at is taken: it is late by now, and takes nothing away.
@@ -122,9 +122,9 @@ def test_a_rollback_leaves_a_gap_that_nothing_is_folded_over(
     assert f"snapshots {IDS[1]}, {IDS[2]} were published" in rolled.stderr
     before = feed.rows()
     assert set(before) == {1, 5}
-    # Nothing new: it says what is missing, and ends well.
+    # Nothing new: it says what is missing, which waits for a decision.
     quiet = feed.run("land", feed.table)
-    assert quiet.exit_code == 0
+    assert quiet.exit_code == 10
     assert "--retry withdrawn" in quiet.stderr
     assert "Nothing new has landed" not in quiet.output
     # Something new: it is not folded over the gap, by the command or a run of Dagster's.

@@ -17,8 +17,9 @@ import pytest
 from mirrorlake.config import load_config
 from mirrorlake.errors import SchemaError
 from mirrorlake.failpoints import OF_VERSIONS
+from mirrorlake.ledger import Ledger
 from mirrorlake.operations.repairing.recover import recover_table
-from mirrorlake.operations.repairing.restore_ledger import rebuild_table
+from mirrorlake.operations.repairing.restore_ledger import rebuild_tables
 from mirrorlake.operations.upkeep.maintain import maintain_table
 from mirrorlake.runtime.embedded.mariadb import MariaDB
 from mirrorlake.workspace import Workspace
@@ -76,10 +77,9 @@ class Mirror:
     def lose_the_ledger(self) -> None:
         for path in self.place.folder.glob(f"{self.ledger.name}*"):
             path.unlink()
-        workspace = self.workspace()
-        [contract] = workspace.config.tables
-        rebuild_table(workspace.ledger, workspace.lake, contract, "rebuild")
-        recover_table(self.workspace(), contract)
+        config = load_config(self.write())
+        rebuild_tables(config, Ledger(config.ledger.url), config.tables)
+        recover_table(self.workspace(), config.tables[0])
 
 
 @pytest.fixture
