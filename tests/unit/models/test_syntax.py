@@ -120,6 +120,7 @@ def test_what_spark_would_refuse_is_refused_at_its_place(
         f"SELECT DISTINCT city, id {S} ORDER BY city, id + 1",
         f"SELECT DISTINCT s.city, id AS n {S} s ORDER BY s.city, n + 1",
         f"SELECT DISTINCT * {S} ORDER BY sales.id, city",
+        f"SELECT DISTINCT (city) {S} ORDER BY city",
         f"SELECT id {S} ORDER BY (SELECT 1 LIMIT 1), id",
         f"(SELECT id {S} LIMIT 1) EXCEPT SELECT id {S} ORDER BY id LIMIT 1",
         f"(SELECT id {S}) UNION ALL (SELECT id {S}) ORDER BY id LIMIT 1",

@@ -309,7 +309,8 @@ class Grouping:
         if not self.node.args.get("distinct"):
             return
         # A column is there by its own name as well, unless it was given another.
-        columns = {self._text(one) for one in self.node.expressions if isinstance(one, exp.Column)}
+        given = [one.unnest() for one in self.node.expressions]
+        columns = {self._text(one) for one in given if isinstance(one, exp.Column)}
         columns |= {_column_text(value) for _, value in self.outputs if isinstance(value, tuple)}
         names = {name for name, _ in self.outputs}
         order = self.node.args.get("order")
