@@ -175,23 +175,24 @@ def _look(node: exp.Expr) -> None:
             raise ModelError(f"{words} can't be analysed", place=there, next_step=step)
         for one in _nodes(value):
             _look(one)
-    _refuse_kind(node)
-    _refuse_other_brackets(node)
+    if words := _other_words(node) or _other_brackets(node):
+        raise ModelError(f"{words} can't be analysed", place=_place(node))
 
 
-def _refuse_other_brackets(node: exp.Expr) -> None:
-    """What the parser takes with other brackets than Spark does."""
+def _other_brackets(node: exp.Expr) -> str:
+    """What the parser takes with other brackets than Spark does; '' if it is none of that."""
     words = ""
     if isinstance(node, exp.Paren) and isinstance(node.this, exp.Alias):
         words = f"{_words(node)}: a name within brackets"
     elif isinstance(node, exp.SetOperation) and any(map(node.this.args.get, _SORTED.split())):
         words = f"ORDER BY, LIMIT or OFFSET before {node.key.upper()}, without brackets,"
-    if words:
-        raise ModelError(f"{words} can't be analysed", place=_place(node))
+    elif isinstance(node, exp.Binary | exp.Between | exp.In) and _is_loose(node):
+        words = f"{_words(node)}: without brackets its order differs from Spark's, and it"
+    return words
 
 
-def _refuse_kind(node: exp.Expr) -> None:
-    """Parts that are words, of which some are not Spark's."""
+def _other_words(node: exp.Expr) -> str:
+    """Parts that are words, of which some are not Spark's; '' if all of them are."""
     words = ""
     if isinstance(node, exp.Join):
         method = (node.args.get("method") or "").upper()
@@ -205,12 +206,9 @@ def _refuse_kind(node: exp.Expr) -> None:
         words = _words(node)
     elif isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
         words = f"{_words(node)} in place of a table"
-    elif isinstance(node, exp.Binary | exp.Between | exp.In) and _is_loose(node):
-        words = f"{_words(node)}: without brackets its order differs from Spark's, and it"
     elif isinstance(node, exp.Interval) and isinstance(node.args.get("unit"), exp.IntervalSpan):
         words = _words(node)
-    if words:
-        raise ModelError(f"{words} can't be analysed", place=_place(node))
+    return words
 
 
 _PREDICATES = (

@@ -217,8 +217,8 @@ class _Work:
             all_ended = True
         finally:
             self.stopped.set()
-            # Only then: others may have jobs in the same Spark.
-            if not all_ended:
+            # One that only ends has no job there any more, and others may have some in this Spark.
+            if not all_ended and any(thread.is_alive() for thread in threads):
                 self.workspace.spark.cancel()
             for thread in threads:
                 thread.join()

@@ -116,7 +116,7 @@ def test_keys_twice_and_a_wider_schema_are_as_the_model_says(
         if width > 4:
             how["types"] = history.types(at)
         if several and history.how["duplicates"] == "refused":
-            words = f"{several:,} keys? more than once"
+            words = f"{several:,} key{'s' * (several > 1)} more than once"
             with pytest.raises(LakeError, match=words):
                 mirror.fold(number, given, **how)
         else:
