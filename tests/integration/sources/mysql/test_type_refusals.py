@@ -247,12 +247,13 @@ from mirrorlake.errors import SourceError
 from mirrorlake.sources.mysql.reading.reader import read_batches
 source = SourceConfig(name="s", host="127.0.0.1", port={server.port}, user={USER!r}, password=SecretStr({PASSWORD!r}))
 bad = ("SELECT NULL AS a", "SELECT nothing", "SELECT (SELECT 1 UNION SELECT 2) AS a")
+said = []  # two threads that print at once write over each other before Python 3.12.4
 def read():
     for number in range({READS}):
         try:
             list(read_batches(source, {database!r}, (*bad, "SELECT 'secret' AS a")[number % 4]))
         except SourceError as error:
-            print(error)
+            said.append(error)
 readers = [threading.Thread(target=read) for _ in range(2)]
 for one in readers: one.start()
 number = 0
@@ -261,6 +262,7 @@ while number < {LINES} or any(one.is_alive() for one in readers):
     number += 1
 for one in readers: one.join()
 os.write(2, b"line %d.\\n" % number)
+print(*said, sep="\\n")
 print("lines", number)
 """
     ran = subprocess.run(
