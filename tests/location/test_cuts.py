@@ -219,6 +219,7 @@ def test_a_schedule_ticks_at_least_as_often_as_cuts_are_wanted(minutes: int, cro
     assert cron_of(timedelta(minutes=minutes)) == cron
 
 
+@pytest.mark.full
 @pytest.mark.alone
 def test_a_model_says_at_which_cut_it_was_computed(
     location: Location, instance: dg.DagsterInstance, server: MariaDB

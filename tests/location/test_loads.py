@@ -199,6 +199,7 @@ def test_a_config_error_is_shown_without_a_stack(contract_file: Write) -> None:
     assert not shown.stack
 
 
+@pytest.mark.full
 def test_the_server_loads_the_workspace(contract_file: Write, tmp_path: Path) -> None:
     """From another folder, by workspace.yaml, in a process of its own: good, then with an error."""
     path = contract_file(SMALL)

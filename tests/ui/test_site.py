@@ -77,6 +77,7 @@ def test_a_page_fits_and_shows_its_pictures(page: Page, name: str, tmp_path: Pat
     page.screenshot(path=tmp_path / "page.png", full_page=True)  # for who wants to look
 
 
+@pytest.mark.full
 def test_the_landing_page_is_accessible(page: Page) -> None:
     for name in ("index", "tutorial"):
         page.goto(f"/{name}.html")
@@ -89,6 +90,7 @@ def test_the_landing_page_is_accessible(page: Page) -> None:
         assert serious == [], name
 
 
+@pytest.mark.full
 def test_the_search_finds_a_page_without_any_service(page: Page) -> None:
     page.goto("/index.html")
     if (page.viewport_size or {"width": 0})["width"] < 960:

@@ -220,6 +220,7 @@ def test_what_was_open_sees_the_restored_lake(
     assert lake.count_rows(at) == 5
 
 
+@pytest.mark.full
 def test_a_restore_is_killed_at_each_step_and_continued(
     raw_project: RawProject, runner: Runner, backup: Path, sql: Sql
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_clean_view_is_there_at_the_cut_by_the_rules_of_now(
     assert EMAIL not in str(row)
 
 
+@pytest.mark.full
 def test_columns_that_are_others_since_the_cut(
     sql: Sql, place: Place, people_for: Callable[..., Workspace], command: Callable[..., Result]
 ) -> None:

@@ -160,6 +160,7 @@ def test_cuts_are_of_one_moment_and_every_row_is_proved_while_rows_change(
     assert mine(bank) == [f"{database}_{number}" for number in range(2)]
 
 
+@pytest.mark.full
 def test_a_cut_that_another_run_tore_is_found_different(
     server: EmbeddedServer, database: str, bank: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def bank(
     return Bank(path, place, sql)
 
 
+@pytest.mark.full
 def test_a_run_reads_the_newest_cut_while_main_is_torn(bank: Bank) -> None:
     bank.write(sums=SUMS)
     cut = bank.cut("c1")

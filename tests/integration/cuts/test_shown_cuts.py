@@ -73,6 +73,7 @@ def sums(workspace: Workspace, layer: str = "deduped") -> tuple[Any, ...]:
     return tuple(pc.sum(t.scan().to_arrow()["amount"]).as_py() for t in tables if t is not None)
 
 
+@pytest.mark.full
 def test_the_newest_cut_is_shown_to_every_engine_and_moves(
     server: EmbeddedServer, database: str, sql: Sql, place: Place, bank: Workspace
 ) -> None:

@@ -30,7 +30,7 @@ def rest(tmp_path: Path) -> Iterator[RestCatalogServer]:
         yield server
 
 
-@pytest.fixture(params=["sql", "rest"])
+@pytest.fixture(params=["sql", pytest.param("rest", marks=pytest.mark.full)])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     settings = LakeConfig(warehouse=str(tmp_path / "lake"))
     if request.param == "rest":

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 
 from mirrorlake.destinations.iceberg.spark.python_daemon import DAEMON
 from tests.integration.conftest import Place
@@ -20,6 +21,7 @@ def _how_archives_are_forgotten(batches: Iterator[pa.RecordBatch]) -> Iterator[p
         yield pa.RecordBatch.from_pydict({"name": [name]})
 
 
+@pytest.mark.full
 def test_workers_read_no_archive_again(place: Place) -> None:
     spark = place.spark.get()
     assert spark.conf.get("spark.python.daemon.module") == DAEMON

@@ -38,6 +38,7 @@ def run(script: str) -> str:
     return printed
 
 
+@pytest.mark.full
 def test_the_first_run_prints_what_the_page_says(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

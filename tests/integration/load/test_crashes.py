@@ -323,7 +323,7 @@ def _steps(*steps: Any, often: Collection[str] = _OFTEN) -> list[Any]:
     ]
 
 
-_WITH_SPARK_SELDOM = ("fold.before", "fold.recorded", "clean.committed")
+_WITH_SPARK_SELDOM = ("fold.before", "fold.committed", "fold.recorded", "clean.committed")
 
 
 @pytest.mark.parametrize(

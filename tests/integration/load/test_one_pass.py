@@ -150,7 +150,7 @@ def flip(path: str) -> None:
     "damage",
     [
         pytest.param(lambda path: cut(path, 1), marks=pytest.mark.full),
-        lambda path: cut(path, 400),
+        pytest.param(lambda path: cut(path, 400), marks=pytest.mark.full),
         flip,
     ],
 )

@@ -140,6 +140,7 @@ def test_a_commit_between_two_snapshots(
     assert_deduped(workspace, server, database)
 
 
+@pytest.mark.full
 def test_what_is_open_may_be_about_to_be_seen(
     workspace: Workspace, sql: Sql, server: EmbeddedServer, database: str, still: None
 ) -> None:

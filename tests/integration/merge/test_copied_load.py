@@ -221,6 +221,7 @@ def test_a_small_copy_that_changed_replaces_the_files(
         assert_equal(workspace, server, database)
 
 
+@pytest.mark.full
 def test_a_large_copy_that_mostly_changed_replaces_the_files(
     sql: Any,
     server: EmbeddedServer,

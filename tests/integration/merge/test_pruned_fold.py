@@ -57,6 +57,7 @@ def assert_equals_source(workspace: Workspace, sql: Sql) -> None:
     assert sorted(tuple(row[k] for k in key) for row in ours) == list(theirs)
 
 
+@pytest.mark.full
 def test_rows_are_counted_without_data_files(sql: Sql, engine_for: EngineFor) -> None:
     sql(TABLE)
     workspace = engine_for(CONTRACT)

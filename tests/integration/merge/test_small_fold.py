@@ -47,7 +47,13 @@ def sync(workspace: Workspace) -> None:
         sync_table(workspace, workspace.config.table("t"))
 
 
-@pytest.mark.parametrize("contract", [LOG, INCREMENTAL], ids=["log", "incremental"])
+@pytest.mark.parametrize(
+    "contract",
+    [
+        pytest.param(LOG, id="log", marks=pytest.mark.full),
+        pytest.param(INCREMENTAL, id="incremental"),
+    ],
+)
 def test_no_spark_is_started_for_few_rows(
     sql: Any,
     server: EmbeddedServer,

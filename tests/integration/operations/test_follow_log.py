@@ -544,6 +544,7 @@ def test_random_histories(
     assert_equal(workspace, server, "t", "u")
 
 
+@pytest.mark.full
 def test_a_check_knows_what_the_log_was_not_followed_to(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

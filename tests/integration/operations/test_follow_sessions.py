@@ -24,8 +24,8 @@ EngineFor = Callable[..., Workspace]
 
 
 @pytest.fixture(scope="session")
-def server(on_both_servers: EmbeddedServer) -> EmbeddedServer:
-    return on_both_servers
+def server(on_mysql8_too_in_full: EmbeddedServer) -> EmbeddedServer:
+    return on_mysql8_too_in_full
 
 
 COLUMNS = "(id INT PRIMARY KEY, w CHAR(8))"

@@ -162,6 +162,7 @@ def written_to(server: EmbeddedServer, database: str, pause: float = 0.02) -> It
     assert not failed, failed
 
 
+@pytest.mark.full
 def test_a_copy_is_of_one_place_of_the_log(
     server: EmbeddedServer, database: str, sql: Sql, engine_for: EngineFor
 ) -> None:
@@ -294,6 +295,7 @@ def test_rows_that_the_mirror_never_had_stop_the_table_and_it_is_read_again(
     assert_equal(workspace, server)
 
 
+@pytest.mark.full
 def test_statements_that_alter_it_are_followed(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor
 ) -> None:

@@ -304,7 +304,7 @@ def test_doctor_names_a_file_that_the_catalog_names_and_that_is_gone(project: Pr
     assert raw.name in words
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.full), False])
 def test_an_older_ledger_gives_out_no_number_that_the_lake_has(
     project: Project, sql: Sql, known: bool
 ) -> None:

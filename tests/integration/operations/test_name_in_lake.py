@@ -213,7 +213,8 @@ def test_preflight_looks_at_columns_by_the_lakes_names(seen: Workspace, change: 
     assert {one.line for one in found.findings} == {2}
 
 
-@pytest.mark.parametrize("clean", ["view", pytest.param("table", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("clean", ["view", "table"])
 def test_mysql_renames_drops_and_adds_a_column_that_has_another_name(
     server: EmbeddedServer, sql: Sql, engine_for: EngineFor, clean: str
 ) -> None:

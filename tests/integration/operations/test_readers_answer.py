@@ -136,6 +136,7 @@ def mirror(
     return Mirror(engine_for, place, server, database)
 
 
+@pytest.mark.full
 def test_a_rule_that_hides_never_takes_the_answer_away(
     mirror: Mirror, sql: Callable[..., Any]
 ) -> None:

@@ -221,6 +221,7 @@ def test_values_without_a_place_are_kept_of_each_tenant(tenants: Tenants) -> Non
 # --- shapes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_shapes_are_read_in_one_table(tenants: Tenants) -> None:
     tenants.make("a", "id INT PRIMARY KEY, full_name VARCHAR(20), n INT", "(1, 'Ann', 5)")
     tenants.make("b", "id BIGINT PRIMARY KEY, email VARCHAR(20), n VARCHAR(9)", "(2, 'b@x', '05')")

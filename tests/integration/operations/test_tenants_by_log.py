@@ -488,6 +488,7 @@ def test_a_lost_ledger_has_all_tenants_copied_again(tenants: Tenants) -> None:
     assert_mirrored(tenants)
 
 
+@pytest.mark.full
 def test_raw_that_lost_changes_has_their_tenants_copied_again(tenants: Tenants) -> None:
     for tenant in "ab":
         tenants.make(tenant, COLUMNS, *rows(1, 2))
@@ -679,7 +680,8 @@ class _Died(BaseException):
     """As a process that is killed: nothing follows."""
 
 
-@pytest.mark.parametrize("dies", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("dies", [False, True])
 def test_changes_that_come_while_tenants_are_copied(
     dies: bool, tenants: Tenants, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -393,6 +393,7 @@ def test_one_tenant_is_read_as_the_page_shows(tenants: Tenants) -> None:
     assert found["rows"].column("_mirror_database").to_pylist() == [tenants.name("b")] * 2
 
 
+@pytest.mark.full
 def test_doctor_looks_at_sources_and_patterns_of_tenants(tenants: Tenants) -> None:
     def looked() -> tuple[int, dict[str, tuple[str, str]]]:
         done = run(tenants, "doctor", "--json")

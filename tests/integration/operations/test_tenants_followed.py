@@ -186,6 +186,7 @@ def plain(tenants: Tenants) -> Iterator[str]:
     tenants.sql(f"DROP DATABASE `{name}`")
 
 
+@pytest.mark.full
 def test_beside_a_plain_table_of_one_log(
     tenants: Tenants,
     plain: str,
@@ -226,6 +227,7 @@ def test_beside_a_plain_table_of_one_log(
     assert_rows(tenants)
 
 
+@pytest.mark.full
 def test_a_tenant_that_fails_is_named_and_stops_no_other(
     tenants: Tenants, joins: list[LiveTenants]
 ) -> None:
@@ -333,6 +335,7 @@ def test_followers_of_two_sources_take_turns(
         there.close()
 
 
+@pytest.mark.full
 def test_one_server_under_two_names_is_refused_by_a_look_at_one_of_them(
     tenants: Tenants,
 ) -> None:
@@ -359,7 +362,8 @@ MORE_STEPS = [
 ]
 
 
-@pytest.mark.parametrize("steps", [STEPS, pytest.param(MORE_STEPS, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("steps", [STEPS, MORE_STEPS])
 def test_one_that_is_killed_at_any_step_loses_nothing_and_adds_nothing_twice(
     steps: list[str], tenants: Tenants, plain: str, runner: Runner
 ) -> None:

@@ -277,6 +277,7 @@ def test_an_edited_contract_reads(workspace: Workspace, engine_for: EngineFor) -
         assert "f" not in unchanged(engine_for({"f": terms})), terms
 
 
+@pytest.mark.full
 def test_marks_refusals_and_later_loads_read(five: Workspace) -> None:
     workspace = five
     ledger = workspace.ledger

@@ -282,6 +282,7 @@ def test_a_table_that_needs_spark_after_all(
     _assert_all_exact(server, workspace, database)
 
 
+@pytest.mark.full
 def test_processes_read_on_no_more_connections_than_a_source_has(
     workspace: Workspace, workers: list[Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:

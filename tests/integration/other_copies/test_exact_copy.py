@@ -36,9 +36,8 @@ def found(check: Check, *arguments: str) -> dict[str, Any]:
     return json.loads(result.stdout)["tables"][0] | {"code": result.exit_code}
 
 
-@pytest.mark.parametrize(
-    "kept", ["iceberg", *(pytest.param(k, marks=pytest.mark.full) for k in ("parquet", "duckdb"))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("kept", ["iceberg", "parquet", "duckdb"])
 def test_an_exact_copy_of_every_type_is_equal(
     check: Check,
     server: EmbeddedServer,

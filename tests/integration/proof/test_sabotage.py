@@ -169,6 +169,7 @@ def test_what_no_demo_made_is_refused(folder: Path, server: EmbeddedServer) -> N
     assert "there is no fault 'a meteor'" in str(found.exception)
 
 
+@pytest.mark.full
 def test_the_command_that_the_demo_shows_is_there(folder: Path) -> None:
     """As it is printed, from any folder: it refuses a folder of no demo, and is no unknown command."""
     shown = sabotage_command(folder)

@@ -113,11 +113,13 @@ def copy_work_tree(clone):
             shutil.copy(source, target)
 
 
+@pytest.mark.full
 def test_a_second_setup_does_nothing(bare):
     ran = bare("make", "setup", f"PYTHON={PYTHON}")
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.full
 def test_the_doctor_shows_the_embedded_java(bare):
     ran = bare(".venv/bin/mirrorlake", "doctor", "--all")
     assert ran.returncode == 0, ran.stdout + ran.stderr

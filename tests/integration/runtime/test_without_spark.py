@@ -100,6 +100,7 @@ def mirror(
     return made
 
 
+@pytest.mark.full
 def test_init_proposes_what_can_be_made_here(mirror: Mirror) -> None:
     text = (mirror.folder / "mirrorlake.yaml").read_text("utf-8")
     assert "email: {pii: drop}" in text
@@ -118,6 +119,7 @@ def test_what_needs_spark_says_so_and_changes_nothing(mirror: Mirror, command: s
     assert mirror.committed() == before
 
 
+@pytest.mark.full
 def test_rows_that_differ_are_looked_at_by_spark(mirror: Mirror) -> None:
     mirror.sql("UPDATE orders SET price = 7 WHERE id > 280")  # behind the cursor, long settled
     before = mirror.committed()
@@ -171,6 +173,7 @@ def test_a_mirror_is_followed_checked_and_reported(mirror: Mirror) -> None:
     assert "Spark as a reader needs pyspark (extra mirrorlake[spark])" in read
 
 
+@pytest.mark.full
 def test_maintenance_lacks_spark_only_where_files_are_to_be_written_again(mirror: Mirror) -> None:
     mirror.run("maintain")
     lake = Lake(LakeConfig(warehouse=str(mirror.folder / ".mirrorlake/lake")))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mirrorlake.sources.mysql.types.calendar import dates_of, datetimes_of
 
 
+@pytest.mark.full
 def test_every_day_of_the_calendar() -> None:
     days = [date(1, 1, 1) + timedelta(n) for n in range(date.max.toordinal())]
     numbers = pa.array([d.year * 10_000 + d.month * 100 + d.day for d in days])
