@@ -41,7 +41,7 @@ sabotage: ## Damage a table of the running demo: its check goes red in the UI, a
 faults: ## Plant every kind of fault in the running demo's lake, see what finds it, repair it
 	@"$(BIN)/python" -m demo faults
 
-test: warm ## Run the tests (about 12 minutes on 2 cores)
+test: warm ## Run the tests (10 to 25 minutes on 2 cores, by how fast they are)
 	@"$(BIN)/python" -m pytest $(WORKERS) -m "not full" tests
 
 test-full: warm ## Run everything: matrices, soaks and long histories too
