@@ -332,10 +332,11 @@ def _check_cursor(plan: ResolvedTable) -> None:
             column=cursor.name,
         )
     if cursor.nullable:
+        indexed = "" if plan.table.led_by(cursor.name) else " and add an index on it"
         raise SchemaError(
             f"table {name}: cursor {cursor.name} can be NULL, and no window would ever "
             "read such a row",
-            next_step=f"Declare {cursor.in_mysql} NOT NULL in MySQL, or use mode full",
+            next_step=f"Declare {cursor.in_mysql} NOT NULL in MySQL{indexed}, or use mode full",
             table=name,
             column=cursor.name,
         )

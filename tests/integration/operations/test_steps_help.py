@@ -127,6 +127,10 @@ EDITS = {
         "at DATETIME, KEY (at)", TERMS, "Declare at NOT NULL in MySQL",
         run="ALTER TABLE t MODIFY at DATETIME NOT NULL",
     ),
+    "a cursor that can be NULL, and has no index": Edit(
+        "at DATETIME", TERMS, "Declare at NOT NULL in MySQL and add an index on it",
+        run="ALTER TABLE t MODIFY at DATETIME NOT NULL, ADD KEY (at)",
+    ),
     "a cursor that can be NULL, as a copy": Edit(
         "at DATETIME, KEY (at)", TERMS, "or use mode full", write=FULL | {"cursor": None},
     ),
