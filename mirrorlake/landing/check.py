@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from mirrorlake.landing.fold import differences, row_texts, trace
 from mirrorlake.landing.fold.contract import snapshot_table
 from mirrorlake.landing.fold.folded_columns import as_columns_of, tables_as_folded
 from mirrorlake.landing.fold.shape import SnapshotTable
-from mirrorlake.landing.fold.state import State, read_state
+from mirrorlake.landing.fold.state import MOST, State, read_state
 from mirrorlake.landing.fold.trace import Traced, trace_table
 from mirrorlake.landing.ledger import LandedSnapshots
 from mirrorlake.landing.rolled_back import find_withdrawn
@@ -69,7 +69,8 @@ def check_snapshots(workspace: Workspace, contract: TableContract, most: int = 1
         LakeError: nothing was published yet, or it can't be read.
         LedgerError: the ledger can't be read or written.
     """
-    begun, at = time.monotonic(), datetime.now(UTC)
+    # By the clock that says when a snapshot was published.
+    begun, at = time.monotonic(), workspace.ledger.clock()
     find_withdrawn(workspace.lake, workspace.ledger, contract)
     place = place_of(workspace.config, contract)
     now = snapshot_table(contract, place.schema())
@@ -248,6 +249,8 @@ def difference_lines(formatter: Formatter, found: Iterable[Difference]) -> list[
 def _proof(contract: TableContract, found: Traced, at: datetime, seconds: float) -> LayerProof:
     reasons = "; ".join(unread_words(found))
     words = verdict_words(found)
+    # Of more, the table knows the newest alone: how many were published says nothing of it.
+    more = f" and {found.snapshots - 1} more" if found.snapshots < MOST else ""
     return LayerProof(
         check_id=uuid.uuid4().hex,
         table=contract.name,
@@ -259,7 +262,7 @@ def _proof(contract: TableContract, found: Traced, at: datetime, seconds: float)
         digest="",
         expected_rows=found.rows + found.missing - found.extra,
         expected_digest="",
-        snapshots=f"snapshot {found.snapshot}, lake version {found.version}",
+        snapshots=f"snapshot {found.snapshot}{more}, lake version {found.version}",
         through_seq=0,
         code=_code(),
         started_at=at,

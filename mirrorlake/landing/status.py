@@ -3,8 +3,9 @@ proved of its rows, and what somebody should look at. From the ledger alone."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from mirrorlake.config import TableContract
 from mirrorlake.landing.ledger import LandedSnapshots, SnapshotRecord
@@ -16,6 +17,8 @@ from mirrorlake.operations.status.layer_status import newest_proof
 from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
 
+_READ = re.compile(r"snapshot (\d+)(?: and (\d+) more)?")
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _SHOWN = 3
 """At most this many snapshots that wait for a decision are shown with the reason."""
 _OPEN: Mapping[str, str] = {
@@ -88,11 +91,18 @@ def snapshots_proved(
     proof: LayerProof | None, published: Sequence[SnapshotRecord]
 ) -> ProofStatus | None:
     """What the newest check found equal to the files that landed, and how many snapshots were
-    published since; None where it found nothing equal."""
+    published since; None where it found nothing equal, or where readers see others of the snapshots
+    that it read: of such a version nothing was compared."""
     if proof is None or proof.verdict != "equal":
         return None
-    number = int(proof.snapshots.removeprefix("snapshot ").partition(",")[0])
-    since = sum(1 for one in published if one.number is not None and one.number > number)
+    number, read = _read_by(proof)
+    since = sum(
+        1
+        for one in published
+        if (one.number or 0) > number or (one.published_at or _NEVER) > proof.started_at
+    )
+    if read is not None and len(published) != read + since:
+        return None
     at = proof.started_at.isoformat(timespec="seconds")
     return ProofStatus(at, proof.rows, whole=True, loads_since=since, unit="snapshot")
 
@@ -106,6 +116,15 @@ def snapshot_checks(proof: LayerProof | None, proved: ProofStatus | None, publis
     if proved is not None:
         return f"folded, {proved.words}"
     words = f" ({proof.words})" if proof.words else ""
-    number = proof.snapshots.removeprefix("snapshot ").partition(",")[0]
+    number, _ = _read_by(proof)
     at = f"{proof.started_at:%Y-%m-%d %H:%M}"
-    return f"folded, newest check {proof.verdict}{words} of snapshot {number}, as of {at}"
+    other = ", and readers see other snapshots now" if proof.verdict == "equal" else ""
+    return f"folded, newest check {proof.verdict}{words} of snapshot {number}, as of {at}{other}"
+
+
+def _read_by(proof: LayerProof) -> tuple[int, int | None]:
+    """The newest snapshot that a check read, and how many it read; None where it did not say."""
+    found = _READ.match(proof.snapshots)
+    if found is None:
+        raise ValueError(f"the check {proof.check_id} names no snapshot: {proof.snapshots!r}")
+    return int(found[1]), None if found[2] is None else int(found[2]) + 1

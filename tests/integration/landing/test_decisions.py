@@ -44,6 +44,10 @@ class Commands(Feed):
     def land_json(self, *command: str) -> dict[str, Any]:
         return json.loads(self.run("land", *command, "--json").stdout)
 
+    def status(self) -> dict[str, Any]:
+        (found,) = json.loads(self.run("status", self.table, "--json").stdout)
+        return found
+
     def break_other(self) -> None:
         """A snapshot of the table without a schema."""
         folder = self.folder / f"json/{self.name}/d/broken/dq/20260130"
@@ -117,8 +121,13 @@ def test_a_rollback_leaves_a_gap_that_nothing_is_folded_over(
     for number, price in enumerate(("1.00", "2.00", "3.00")):
         feed.land(IDS[number], [line(1, price, on="2026-02-01"), line(number + 5)])
     assert len(feed.land_json(feed.table)["snapshots"]) == 3
+    assert feed.run("check", feed.table).exit_code == 0
+    assert feed.status()["proved"]["loads_since"] == 0
     rolled = feed.run("publish", feed.table, "--rollback", str(IDS[0]))
     assert rolled.exit_code == 0
+    # What was proved is not what readers see now.
+    assert feed.status()["proved"] is None
+    assert feed.status()["checks"].endswith("and readers see other snapshots now")
     assert f"snapshots {IDS[1]}, {IDS[2]} were published" in rolled.stderr
     before = feed.rows()
     assert set(before) == {1, 5}

@@ -7,11 +7,13 @@ import sqlite3
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mirrorlake.config import Config, load_config
 from mirrorlake.landing.ledger import FileRecord, LandedSnapshots, SeenSnapshot
+from mirrorlake.landing.notices import SnapshotNotices
 from mirrorlake.landing.status import snapshot_checks, snapshots_proved
 from mirrorlake.ledger import LayerProof, Ledger, Proof, Receipt, Tenant, Window
 from mirrorlake.ledger.lake.lake_heads import LakeHead
@@ -181,27 +183,46 @@ def test_a_landed_copy_is_proved_as_of_its_newest_check(tmp_path: Path) -> None:
         )
         LandedSnapshots(ledger).publish_snapshots("f.d.t", [number])
 
-    publish(20260101000000)
-    proof = LayerProof(
-        *("c", "f.d.t", "deduped", "equal", "", "", 3, "", 3, ""),
-        *("snapshot 20260101000000, lake version 7", 0, "1", AT, 0.1),
-    )
-    ledger.record_layer_proofs([proof])
+    def checked(*snapshots: int, **of: Any) -> str:
+        """A check of these snapshots, now; the minute."""
+        at = ledger.clock()
+        read = f"snapshot {max(snapshots)} and {len(snapshots) - 1} more, lake version 7"
+        proof = LayerProof(
+            *(f"{at}", "f.d.t", "deduped", "equal", "", "", 3, "", 3, ""), *(read, 0, "1", at, 0.1)
+        )
+        ledger.record_layer_proofs([replace(proof, **of)])
+        return f"{at:%Y-%m-%d %H:%M}"
 
     def words() -> str:
-        published = [one for one in LandedSnapshots(ledger).snapshots("f.d.t") if one.published_at]
+        records = LandedSnapshots(ledger).snapshots("f.d.t")
+        published = [one for one in records if one.state == "published"]
         newest = newest_proof(ledger, "f.d.t", "deduped")
         return snapshot_checks(newest, snapshots_proved(newest, published), published=True)
 
-    assert words() == "folded, every row proved as of 2026-01-02 09:07, no snapshot since"
-    publish(20260102000000)
-    assert words() == "folded, every row proved as of 2026-01-02 09:07, 1 snapshot since"
-    ledger.record_layer_proofs(
-        [replace(proof, check_id="d", verdict="different", words="1 missing")]
+    publish(20260101000000)
+    publish(20260103000000)
+    at = checked(20260101000000, 20260103000000)
+    assert words() == f"folded, every row proved as of {at}, no snapshot since"
+    publish(20260104000000)
+    assert words() == f"folded, every row proved as of {at}, 1 snapshot since"
+    publish(20260102000000)  # a late one
+    assert words() == f"folded, every row proved as of {at}, 2 snapshots since"
+    days = [20260100000000 + day * 1_000_000 for day in (1, 2, 3, 4)]
+    at = checked(*days)
+    assert words() == f"folded, every row proved as of {at}, no snapshot since"
+    SnapshotNotices(ledger).withdraw_snapshots("f.d.t", days[1:2])
+    other = (
+        f"newest check equal of snapshot {days[3]}, as of {at}, and readers see other snapshots now"
     )
-    found = words()
-    assert found.startswith("folded, newest check different (1 missing) of snapshot 2026010100")
-    assert found.endswith("as of 2026-01-02 09:07")
+    assert words() == f"folded, {other}"
+    publish(20260105000000)  # over the gap, once somebody decided
+    assert words() == f"folded, {other}"
+    at = checked(*days, snapshots=f"snapshot {days[3]}, lake version 7")  # of an earlier release
+    assert words() == f"folded, every row proved as of {at}, 1 snapshot since"
+    at = checked(*days, verdict="different", words="1 missing")
+    assert words() == (
+        f"folded, newest check different (1 missing) of snapshot {days[3]}, as of {at}"
+    )
 
 
 def test_tenants_are_proved_as_of_the_oldest_of_their_checks(tmp_path: Path) -> None:
