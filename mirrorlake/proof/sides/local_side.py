@@ -71,6 +71,24 @@ def digest_locally(
     """
     if not _is_sayable(parts, keys):
         return None
+    try:
+        return _digest(lake, target, parts, keys, newer)
+    except NoForm:
+        return None
+
+
+def _digest(
+    lake: Destination,
+    target: Target,
+    parts: Sequence[Part],
+    keys: Range | Span,
+    newer: Sequence[Key],
+) -> Local | None:
+    """As `digest_locally`.
+
+    Raises:
+        NoForm: a value, or an end of the range, has none here.
+    """
     span = keys if isinstance(keys, Span) else _as_span(keys)
     batches = _batches(lake, target, _row_filter(parts, span))
     if batches is None:
@@ -84,13 +102,10 @@ def digest_locally(
             return Local(tally)
     forms = {",".join(key).encode("utf-8", "replace") for key in newer}
     moved = _Moved(forms, listed=bool(named(target, newer)))
-    try:
-        for batch in batches:
-            for start in range(0, batch.num_rows, AT_ONCE):
-                rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
-                _take(target, rows, moved, found)
-    except NoForm:
-        return None
+    for batch in batches:
+        for start in range(0, batch.num_rows, AT_ONCE):
+            rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
+            _take(target, rows, moved, found)
     return found
 
 

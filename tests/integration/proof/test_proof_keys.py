@@ -52,7 +52,7 @@ KEYS: dict[str, tuple[str, list[str], str, slice]] = {
         slice(1, 5),
     ),
 }
-FEW = ("texts",)
+FEW = ("texts", "days")
 
 
 def mirrored(
