@@ -11,7 +11,7 @@ What belongs here: findings about tenants. What doesn't: the rules of shapes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
@@ -33,6 +33,7 @@ from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import SourceTable
+from mirrorlake.table.columns.exchanged import may_be_renamed
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import held_of, raw_of, raw_view_of, resolve_tenants
@@ -228,7 +229,8 @@ def _of_columns(
         changes += [f"{name} becomes {joined[name]}" for name in widened]
         if changes:
             yield Finding("ok", f"deduped evolves in place: {'; '.join(changes)}")
-    yield from _of_new(workspace, table, moved, added, statements, suggest)
+    out = _held(workspace, table, moved, joined)
+    yield from _of_new(table, moved, added, out, statements, suggest)
     yield from _of_lacking(table, moved, renames_of(statements))
     for shape in moved[:1]:
         yield from taken_names(shape.plan, renames_of(statements))
@@ -255,16 +257,15 @@ def _joined(workspace: Workspace, table: TenantTable, moved: Sequence[_Shape]) -
 
 
 def _of_new(
-    workspace: Workspace,
     table: TenantTable,
     moved: Sequence[_Shape],
     added: Sequence[str],
+    out: Collection[str],
     statements: Sequence[Statement],
     suggest: Suggest,
 ) -> Iterator[Finding]:
     rules = {name.lower() for name in table.columns}
     came_from = {now.lower(): old for old, now in renames_of(statements).items()}
-    out = {name.lower() for name in held_of(workspace.ledger, table, added)}
     by_name = {name.lower(): rule for name, rule in table.columns.items()}
     for name in added:
         if name.lower() in rules:
@@ -291,12 +292,9 @@ def _of_new(
             step = f"Decide: `columns: {{{name}: {{pii: …}}}}`"
             yield Finding("attention" if why else "ok", words, step, column=name)
         else:
-            hides = old is not None and old.pii not in (None, "show")
             words = f"{name} is new{looks}: clean shows it at once"
-            words += f", past the rule of {before}" if hides else ""
-            step = "Give it a rule in the contract before the migration runs"
-            severity = "breaks" if hides else "attention" if why else "ok"
-            yield Finding(severity, words, step if why or hides else "", column=name)
+            step = "Give it a rule in the contract before the migration runs" if why else ""
+            yield Finding("attention" if why else "ok", words, step, column=name)
 
 
 def _of_lacking(
@@ -305,10 +303,26 @@ def _of_lacking(
     """Columns that tenants had and lack then: they stay in deduped, and are NULL."""
     for name, places in _lacking(table, moved).items():
         now = renamed.get(name.lower())
-        rule = f"columns: {{{now}: {{pii: show, renamed_from: {name}}}}}"
+        ruled = next((r for n, r in table.columns.items() if n.lower() == name.lower()), None)
+        pii = ruled.pii if ruled is not None and ruled.pii else "show"
+        rule = f"columns: {{{now}: {{pii: {pii}, renamed_from: {name}}}}}"
         step = f"Its values go on as {now} with `{rule}`" if now else ""
         words = f"{name} is NULL in deduped and clean for {_count(places)}: the column stays"
         yield Finding("breaks", words, step, column=name)
+
+
+def _held(
+    workspace: Workspace, table: TenantTable, moved: Sequence[_Shape], joined: Iterable[str]
+) -> set[str]:
+    """The columns that clean leaves out then, as nobody decided on them, in lower case."""
+    held = {name.lower() for name in held_of(workspace.ledger, table, joined)}
+    for shape in moved:
+        then, now = (
+            [(column.name, column.column_type) for column in plan.table.columns]
+            for plan in (shape.plan, shape.now or shape.plan)
+        )
+        held |= {other for _, other in may_be_renamed(table, then, now)}
+    return held
 
 
 def _lacking(table: TenantTable, moved: Sequence[_Shape]) -> dict[str, list[TenantPlace]]:
@@ -332,7 +346,7 @@ def _after(
     moved: Sequence[_Shape],
     joined: Mapping[str, str],
 ) -> TenantsAfter:
-    held = {name.lower() for name in held_of(workspace.ledger, table, list(joined))}
+    held = _held(workspace, table, moved, joined)
     lacking = {
         name.lower(): f"is NULL for {_count(places)} then"
         for name, places in _lacking(table, moved).items()

@@ -27,7 +27,7 @@ from mirrorlake.operations.schema_changes.exchanged_columns import (
 from mirrorlake.operations.schema_changes.recorded_contracts import recorded_contract
 from mirrorlake.schema.own_columns import DATABASE, SOURCE
 from mirrorlake.sources.mysql.sessions.connect import session
-from mirrorlake.table.columns.exchanged import Pair, record_exchanged
+from mirrorlake.table.columns.exchanged import Pair, may_be_renamed, record_exchanged
 from mirrorlake.table.lake_tables import deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.workspace import Workspace
@@ -57,6 +57,8 @@ def record_tenant_exchanges(
     found: dict[Pair, list[TenantPlace]] = {}
     for place, plan in plans.items():
         then = before.get(place, ())
+        for pair in may_be_renamed(table, then, _columns_of(plan)):
+            found.setdefault(pair, []).append(place)
         pairs = exchanged_between(table, then, _columns_of(plan), recorded)
         if not pairs:
             continue

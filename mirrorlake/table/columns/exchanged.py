@@ -75,6 +75,22 @@ def may_be_exchanged(
     return tuple(sorted(found))
 
 
+def may_be_renamed(contract: Contract, before: ColumnTypes, now: ColumnTypes) -> tuple[Pair, ...]:
+    """The pairs of a column that a rule hides and that is gone, and a new one that the contract
+    does not name: it may be that column, renamed.
+
+    Of tenants, whose deduped keeps the column: a plain table's new columns are held out while a
+    rule's column is gone (`shows_new`).
+    """
+    was, there = ({name.lower() for name, _ in columns} for columns in (before, now))
+    explained = {
+        one for name, earlier in contract.earlier_names.items() if name in there for one in earlier
+    }
+    gone = ({name.lower() for name in contract.rules} & was) - there - explained
+    come = there - was - contract.named
+    return tuple(sorted((hidden, other) for hidden in gone for other in come))
+
+
 def _kind_of(column_type: str) -> str:
     """What types are alike in that one ``CHANGE`` renames a column and fits its values to another:
     texts and bytes, numbers, dates and times, in MySQL's words or the lake's; any other type is

@@ -64,7 +64,10 @@ def held_by(
         known: the known columns, in lower case; None where nobody knows them.
         exchanged, hidden: the ledger's definitions of these names.
     """
-    held = {name for pair in undecided_pairs(exchanged, contract) for name in pair}
+    pairs = undecided_pairs(exchanged, contract)
+    held = {other for _, other in pairs}
+    # A new column has nothing of its own that the other one could have got.
+    held |= {hidden for hidden, other in pairs if known is None or other in known}
     if shows_new(contract, names):
         held |= set(_hidden(hidden)["gone"]) - contract.named
     elif known is not None:
