@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from mirrorlake.config import TableContract
 from mirrorlake.landing.ledger import LandedSnapshots, SnapshotRecord
@@ -18,7 +18,6 @@ from mirrorlake.operations.status.table_status import NOT_KNOWN, TableStatus
 from mirrorlake.proof.coverage.coverage import ProofStatus
 
 _READ = re.compile(r"snapshot (\d+)(?: and (\d+) more)?")
-_NEVER = datetime.min.replace(tzinfo=UTC)
 _SHOWN = 3
 """At most this many snapshots that wait for a decision are shown with the reason."""
 _OPEN: Mapping[str, str] = {
@@ -99,7 +98,8 @@ def snapshots_proved(
     since = sum(
         1
         for one in published
-        if (one.number or 0) > number or (one.published_at or _NEVER) > proof.started_at
+        if (one.number or 0) > number
+        or (one.published_at is not None and one.published_at > proof.started_at)
     )
     if read is not None and len(published) != read + since:
         return None

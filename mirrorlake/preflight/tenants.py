@@ -33,7 +33,7 @@ from mirrorlake.sources.mysql.ddl.surroundings import read_surroundings
 from mirrorlake.sources.mysql.introspection.introspect import read_table
 from mirrorlake.sources.mysql.sessions.connect import session
 from mirrorlake.sources.mysql.tables import SourceTable
-from mirrorlake.table.columns.exchanged import may_be_renamed
+from mirrorlake.table.columns.exchanged import may_be_renamed, rule_fields
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.resolve import ResolvedTable
 from mirrorlake.table.tenants import held_of, raw_of, raw_view_of, resolve_tenants
@@ -96,8 +96,9 @@ def preflight_tenants(
     lined += of_made
     moved += [_Shape(plan, [place], plan) for place, plan in made.items()]
     joined = _joined(workspace, table, moved) if moved else {}
-    lined += _of_columns(workspace, table, moved, joined, statements, suggest)
-    after_it = _after(workspace, table, moved, joined)
+    held = _held(workspace, table, moved, joined)
+    lined += _of_columns(workspace, table, moved, joined, held, statements, suggest)
+    after_it = _after(table, moved, joined, held)
     after[table.name] = after_it
     found += with_lines(lined or [Finding("ok", "nothing of its mirror changes")], statements)
     known = workspace.ledger.tenants(table.name)
@@ -201,6 +202,7 @@ def _of_columns(
     table: TenantTable,
     moved: Sequence[_Shape],
     joined: Mapping[str, str],
+    out: Collection[str],
     statements: Sequence[Statement],
     suggest: Suggest,
 ) -> Iterator[Finding]:
@@ -229,7 +231,6 @@ def _of_columns(
         changes += [f"{name} becomes {joined[name]}" for name in widened]
         if changes:
             yield Finding("ok", f"deduped evolves in place: {'; '.join(changes)}")
-    out = _held(workspace, table, moved, joined)
     yield from _of_new(table, moved, added, out, statements, suggest)
     yield from _of_lacking(table, moved, renames_of(statements))
     for shape in moved[:1]:
@@ -303,8 +304,7 @@ def _of_lacking(
     """Columns that tenants had and lack then: they stay in deduped, and are NULL."""
     for name, places in _lacking(table, moved).items():
         now = renamed.get(name.lower())
-        ruled = next((r for n, r in table.columns.items() if n.lower() == name.lower()), None)
-        pii = ruled.pii if ruled is not None and ruled.pii else "show"
+        pii = (rule_fields(table, name) or {}).get("pii", "show")
         rule = f"columns: {{{now}: {{pii: {pii}, renamed_from: {name}}}}}"
         step = f"Its values go on as {now} with `{rule}`" if now else ""
         words = f"{name} is NULL in deduped and clean for {_count(places)}: the column stays"
@@ -318,7 +318,7 @@ def _held(
     held = {name.lower() for name in held_of(workspace.ledger, table, joined)}
     for shape in moved:
         then, now = (
-            [(column.name, column.column_type) for column in plan.table.columns]
+            [column.name for column in plan.table.columns]
             for plan in (shape.plan, shape.now or shape.plan)
         )
         held |= {other for _, other in may_be_renamed(table, then, now)}
@@ -341,12 +341,8 @@ def _lacking(table: TenantTable, moved: Sequence[_Shape]) -> dict[str, list[Tena
 
 
 def _after(
-    workspace: Workspace,
-    table: TenantTable,
-    moved: Sequence[_Shape],
-    joined: Mapping[str, str],
+    table: TenantTable, moved: Sequence[_Shape], joined: Mapping[str, str], held: Collection[str]
 ) -> TenantsAfter:
-    held = _held(workspace, table, moved, joined)
     lacking = {
         name.lower(): f"is NULL for {_count(places)} then"
         for name, places in _lacking(table, moved).items()

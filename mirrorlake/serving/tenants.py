@@ -33,7 +33,7 @@ from mirrorlake.serving.tenant_clean import CleanMade, forget_clean_table, make_
 from mirrorlake.serving.tenant_clean_columns import clean_view_of
 from mirrorlake.serving.unified import structured_columns
 from mirrorlake.serving.views import ViewText, hold_view, make_view
-from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.columns.exchanged import doubted_columns, exchanged_name
 from mirrorlake.table.lake_tables import clean_of, deduped_of
 from mirrorlake.table.tenants import raw_of, raw_view_of
 from mirrorlake.workspace import Workspace
@@ -86,8 +86,9 @@ def hold_clean_tenants(workspace: Workspace, table: TenantTable, shapes: TenantS
     if table.clean != "view":
         return
     shown = shown_schema(workspace.lake, clean_of(table))
-    pairs = undecided_pairs(workspace.ledger.definition(exchanged_name(table)), table)
-    doubted = {name for pair in pairs for name in pair}
+    ledger = workspace.ledger
+    recorded = ledger.definition(exchanged_name(table))
+    doubted = doubted_columns(recorded, table, ledger.known_columns(table.name))
     names = {field.name.lower() for field in shown.fields} if shown is not None else set[str]()
     if doubted & names or breaks_views(workspace, table, shapes):
         hold_view(workspace, clean_of(table), deduped_of(table))

@@ -56,10 +56,10 @@ def record_tenant_exchanges(
     failed: dict[TenantPlace, MirrorlakeError] = {}
     found: dict[Pair, list[TenantPlace]] = {}
     for place, plan in plans.items():
-        then = before.get(place, ())
-        for pair in may_be_renamed(table, then, _columns_of(plan)):
+        then, now = before.get(place, ()), _columns_of(plan)
+        for pair in may_be_renamed(table, (name for name, _ in then), (name for name, _ in now)):
             found.setdefault(pair, []).append(place)
-        pairs = exchanged_between(table, then, _columns_of(plan), recorded)
+        pairs = exchanged_between(table, then, now, recorded)
         if not pairs:
             continue
         try:

@@ -17,7 +17,7 @@ from typing import Any
 
 from mirrorlake.config.contract import TenantTable
 from mirrorlake.ledger import Ledger, Tenant, TenantPlace
-from mirrorlake.table.columns.exchanged import exchanged_name, undecided_pairs
+from mirrorlake.table.columns.exchanged import doubted_columns, exchanged_name
 
 _MOST_GONE = 0.5
 """The share of a source's tenants that may be gone at once and are removed without a question: more
@@ -125,7 +125,7 @@ def read_look(ledger: Ledger, table: TenantTable) -> TenantLook | None:
 def _doubted(ledger: Ledger, table: TenantTable) -> set[str]:
     """Columns that may have what another one had, in lower case."""
     recorded = ledger.definition(exchanged_name(table))
-    return {name for pair in undecided_pairs(recorded, table) for name in pair}
+    return doubted_columns(recorded, table, ledger.known_columns(table.name))
 
 
 def record_look(ledger: Ledger, table: TenantTable, look: TenantLook) -> None:

@@ -71,41 +71,26 @@ def digest_locally(
     """
     if not _is_sayable(parts, keys):
         return None
+    span = keys if isinstance(keys, Span) else _as_span(keys)
+    found = Local()
     try:
-        return _digest(lake, target, parts, keys, newer)
+        batches = _batches(lake, target, _row_filter(parts, span))
+        if batches is None:
+            return None
+        if target.mirror.snapshot is None:
+            return found
+        if span == Span() and not newer and not target.scope.beside:
+            tally = _tally_files(lake, target, [part.column.name for part in parts])
+            if tally is not None:
+                return Local(tally)
+        forms = {",".join(key).encode("utf-8", "replace") for key in newer}
+        moved = _Moved(forms, listed=bool(named(target, newer)))
+        for batch in batches:
+            for start in range(0, batch.num_rows, AT_ONCE):
+                rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
+                _take(target, rows, moved, found)
     except NoForm:
         return None
-
-
-def _digest(
-    lake: Destination,
-    target: Target,
-    parts: Sequence[Part],
-    keys: Range | Span,
-    newer: Sequence[Key],
-) -> Local | None:
-    """As `digest_locally`.
-
-    Raises:
-        NoForm: a value, or an end of the range, has none here.
-    """
-    span = keys if isinstance(keys, Span) else _as_span(keys)
-    batches = _batches(lake, target, _row_filter(parts, span))
-    if batches is None:
-        return None
-    found = Local()
-    if target.mirror.snapshot is None:
-        return found
-    if span == Span() and not newer and not target.scope.beside:
-        tally = _tally_files(lake, target, [part.column.name for part in parts])
-        if tally is not None:
-            return Local(tally)
-    forms = {",".join(key).encode("utf-8", "replace") for key in newer}
-    moved = _Moved(forms, listed=bool(named(target, newer)))
-    for batch in batches:
-        for start in range(0, batch.num_rows, AT_ONCE):
-            rows = _within(target, parts, span, batch.slice(start, AT_ONCE))
-            _take(target, rows, moved, found)
     return found
 
 

@@ -75,14 +75,19 @@ def may_be_exchanged(
     return tuple(sorted(found))
 
 
-def may_be_renamed(contract: Contract, before: ColumnTypes, now: ColumnTypes) -> tuple[Pair, ...]:
+def may_be_renamed(
+    contract: Contract, before: Iterable[str], now: Iterable[str]
+) -> tuple[Pair, ...]:
     """The pairs of a column that a rule hides and that is gone, and a new one that the contract
     does not name: it may be that column, renamed.
 
     Of tenants, whose deduped keeps the column: a plain table's new columns are held out while a
     rule's column is gone (`shows_new`).
+
+    Args:
+        before, now: the names of its columns.
     """
-    was, there = ({name.lower() for name, _ in columns} for columns in (before, now))
+    was, there = ({name.lower() for name in names} for names in (before, now))
     explained = {
         one for name, earlier in contract.earlier_names.items() if name in there for one in earlier
     }
@@ -168,6 +173,21 @@ def undecided_pairs(recorded: str | None, contract: Contract) -> tuple[Pair, ...
     return tuple(
         (one, other) for one, other in said["pairs"] if rule_fields(contract, other) == rules[other]
     )
+
+
+def doubted_columns(
+    recorded: str | None, contract: Contract, known: frozenset[str] | None
+) -> set[str]:
+    """The columns that such pairs hold out of clean, in lower case: both, but beside a new column,
+    which has nothing of its own that the other one could have got, that one alone.
+
+    Args:
+        recorded: what the ledger keeps of a table.
+        known: its known columns, in lower case; None where nobody knows them.
+    """
+    pairs = undecided_pairs(recorded, contract)
+    hidden = {one for one, other in pairs if known is None or other in known}
+    return hidden | {other for _, other in pairs}
 
 
 def exchanged_words(pairs: Iterable[Pair], table: str) -> str:

@@ -21,7 +21,12 @@ from mirrorlake.destinations.base import Identifier
 from mirrorlake.ledger.store import Ledger
 from mirrorlake.schema.versions import SchemaVersion
 from mirrorlake.table.columns.clean_columns import shows_new, unnamed_columns
-from mirrorlake.table.columns.exchanged import exchanged_name, exchanged_words, undecided_pairs
+from mirrorlake.table.columns.exchanged import (
+    doubted_columns,
+    exchanged_name,
+    exchanged_words,
+    undecided_pairs,
+)
 
 if TYPE_CHECKING:
     from mirrorlake.destinations.iceberg.lake import Lake
@@ -64,10 +69,7 @@ def held_by(
         known: the known columns, in lower case; None where nobody knows them.
         exchanged, hidden: the ledger's definitions of these names.
     """
-    pairs = undecided_pairs(exchanged, contract)
-    held = {other for _, other in pairs}
-    # A new column has nothing of its own that the other one could have got.
-    held |= {hidden for hidden, other in pairs if known is None or other in known}
+    held = doubted_columns(exchanged, contract, known)
     if shows_new(contract, names):
         held |= set(_hidden(hidden)["gone"]) - contract.named
     elif known is not None:
